@@ -74,6 +74,10 @@ class Command(BaseModel, ABC):
         """The processes that this command may signal."""
         return ()
 
+    def deadline(self) -> int:
+        """How long connect, run and drain may take together, in milliseconds."""
+        return self.deadline_ms
+
     @abstractmethod
     def parse(self, completed: Completed) -> Observation | Malformed:
         """Read the host's answer. Pure, and total: it never raises on any bytes."""
