@@ -1,0 +1,249 @@
+"""The settings of a run: what ``run.json`` (or ``.toml``) may say, and what it means.
+
+Paths are relative to the file that names them. What the drafter's published ``config.json`` holds
+is for ``trainer.drafter``; this module only says how to make one. No value here is a guess about
+the target model: the mask token and the taps are given, or taken by a stated formula and stored.
+"""
+
+import dataclasses
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal
+
+from trainer.errors import ConfigError
+from trainer.reading import build, read_file
+
+SCHEMA = 1
+
+
+@dataclass(frozen=True)
+class RandomTarget:
+    """A small Qwen3-style target model with seeded random weights: no file, no download."""
+
+    kind: Literal["random"] = "random"
+    vocab_size: int = 128
+    hidden_size: int = 64
+    intermediate_size: int = 128
+    num_hidden_layers: int = 6
+    num_attention_heads: int = 4
+    num_key_value_heads: int = 2
+    head_dim: int = 16
+    rope_theta: float = 10000.0
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        for name in ("vocab_size", "hidden_size", "num_hidden_layers", "head_dim"):
+            _positive(name, getattr(self, name))
+        if self.num_attention_heads % self.num_key_value_heads:
+            raise ConfigError("num_key_value_heads: must divide num_attention_heads")
+
+
+@dataclass(frozen=True)
+class SafetensorsTarget:
+    """A Hugging Face causal language model in a local directory of safetensors files."""
+
+    path: str
+    kind: Literal["safetensors"] = "safetensors"
+    dtype: Literal["float32", "bfloat16"] = "bfloat16"
+
+
+@dataclass(frozen=True)
+class GgufTarget:
+    """A GGUF file; its weights are dequantised.
+
+    ``path`` is a file, or ``PACKAGE:FILE`` for a file that an installed Python package ships.
+    """
+
+    path: str
+    kind: Literal["gguf"] = "gguf"
+    dtype: Literal["float32", "bfloat16"] = "bfloat16"
+
+
+@dataclass(frozen=True)
+class DrafterSettings:
+    """The drafter to train; hidden size, vocabulary and rope base are the target model's.
+
+    ``target_layer_ids`` are the taps, in the published convention (output of the 0-based target
+    layer). With ``tap_count`` instead, they are spaced by the published formula and then stored.
+    ``layer_types`` has one entry a draft layer; empty means full attention everywhere.
+    """
+
+    block_size: int = 8
+    num_hidden_layers: int = 2
+    target_layer_ids: tuple[int, ...] = ()
+    tap_count: int | None = None
+    mask_token_id: int | None = None
+    intermediate_size: int | None = None
+    num_attention_heads: int | None = None
+    num_key_value_heads: int | None = None
+    head_dim: int | None = None
+    layer_types: tuple[Literal["full_attention", "sliding_attention"], ...] = ()
+    sliding_window: int | None = None
+    warm_start: str | None = None
+
+    def __post_init__(self) -> None:
+        if self.block_size < 2:  # noqa: PLR2004 - the anchor and at least one token to draft
+            raise ConfigError(f"block_size: {self.block_size} is below 2")
+        _positive("num_hidden_layers", self.num_hidden_layers)
+        if bool(self.target_layer_ids) == (self.tap_count is not None):
+            raise ConfigError("target_layer_ids: give these, or tap_count, not both or neither")
+        if self.layer_types and len(self.layer_types) != self.num_hidden_layers:
+            raise ConfigError(
+                f"layer_types: {len(self.layer_types)} entries for {self.num_hidden_layers} layers"
+            )
+        if "sliding_attention" in self.layer_types and self.sliding_window is None:
+            raise ConfigError("sliding_window: missing; layer_types has a sliding layer")
+
+
+@dataclass(frozen=True)
+class SyntheticData:
+    """Documents of a seeded synthetic language (``trainer.synthetic``)."""
+
+    kind: Literal["synthetic"] = "synthetic"
+    documents: int = 256
+    length: int = 64
+    seed: int = 0
+
+
+@dataclass(frozen=True)
+class PreparedData:
+    """A directory that ``trainer data prepare`` wrote (``trainer.data``)."""
+
+    path: str
+    kind: Literal["prepared"] = "prepared"
+    evaluation_share: float = 0.02
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.evaluation_share < 1:
+            raise ConfigError(f"evaluation_share: {self.evaluation_share} is not in [0, 1)")
+
+
+@dataclass(frozen=True)
+class LossSettings:
+    """What is minimised; see ``trainer.loss`` for the formulas."""
+
+    kind: Literal["cross_entropy", "d_pace", "forward_kl"] = "cross_entropy"
+    gamma: float | None = None
+    alpha: float = 0.5
+    chunk_rows: int = 1024
+
+
+@dataclass(frozen=True)
+class OptimizerSettings:
+    """AdamW with fp32 masters, gradient clipping, and the learning rate's schedule.
+
+    Defaults are the DFlash paper's (arXiv 2602.06036) where it states them.
+    """
+
+    learning_rate: float = 6e-4
+    beta1: float = 0.9
+    beta2: float = 0.95
+    epsilon: float = 1e-8
+    weight_decay: float = 0.0
+    clip_norm: float = 1.0
+    schedule: Literal["cosine", "wsd", "constant"] = "cosine"
+    warmup_share: float = 0.04
+    decay_share: float = 0.2
+    final_share: float = 0.0
+
+    def __post_init__(self) -> None:
+        _positive("learning_rate", self.learning_rate)
+        _positive("clip_norm", self.clip_norm)
+        for name in ("warmup_share", "decay_share", "final_share"):
+            share = getattr(self, name)
+            if not 0 <= share <= 1:
+                raise ConfigError(f"{name}: {share} is not in [0, 1]")
+
+
+@dataclass(frozen=True)
+class EvaluationSettings:
+    """Real decoding on held-out prompts during training; ``every`` 0 means never."""
+
+    every: int = 0
+    prompts: int = 8
+    new_tokens: int = 64
+    temperature: float = 0.0
+    divergence_alarm: float = 0.35
+
+    def __post_init__(self) -> None:
+        _positive("prompts", self.prompts)
+        _positive("new_tokens", self.new_tokens)
+
+
+@dataclass(frozen=True)
+class RunConfig:
+    """One run. ``steps`` is the total, also for a run that is resumed."""
+
+    run_id: str
+    output_dir: str
+    steps: int
+    drafter: DrafterSettings
+    target: RandomTarget | SafetensorsTarget | GgufTarget = field(default_factory=RandomTarget)
+    data: SyntheticData | PreparedData = field(default_factory=SyntheticData)
+    loss: LossSettings = field(default_factory=LossSettings)
+    optimizer: OptimizerSettings = field(default_factory=OptimizerSettings)
+    evaluation: EvaluationSettings = field(default_factory=EvaluationSettings)
+    schema: int = SCHEMA
+    seed: int = 0
+    device: Literal["auto", "cpu", "cuda"] = "auto"
+    precision: Literal["float32", "bfloat16"] = "float32"
+    attention: Literal["auto", "sdpa", "flex"] = "auto"
+    compile: bool = False
+    deterministic: bool = True
+    threads: int | None = None
+    row_tokens: int = 256
+    rows_per_step: int = 1
+    anchors_per_row: int = 32
+    log_every: int = 1
+    checkpoint_every: int = 50
+    keep_checkpoints: int = 3
+    heartbeat_ms: int = 100
+    resume: Literal["latest", "never"] = "latest"
+    preflight: Literal["required", "skip"] = "required"
+
+    def __post_init__(self) -> None:
+        if self.schema != SCHEMA:
+            raise ConfigError(f"schema: {self.schema} is not known; this trainer reads {SCHEMA}")
+        if not self.run_id:
+            raise ConfigError("run_id: is empty; give the run a name")
+        for name in ("steps", "row_tokens", "rows_per_step", "anchors_per_row"):
+            _positive(name, getattr(self, name))
+        for name in ("log_every", "checkpoint_every", "keep_checkpoints"):
+            _positive(name, getattr(self, name))
+        if self.row_tokens < self.drafter.block_size:
+            raise ConfigError(f"row_tokens: {self.row_tokens} is below drafter.block_size")
+
+
+def read_config(path: Path) -> RunConfig:
+    """The run that ``path`` describes, its own paths made absolute.
+
+    Raises:
+        ConfigError: naming file, field, value and remedy.
+    """
+    try:
+        config = build(RunConfig, read_file(path))
+    except ConfigError as error:
+        text = str(error)
+        raise ConfigError(text if text.startswith(str(path)) else f"{path}: {text}") from error
+    return _anchored(config, path.resolve().parent)
+
+
+def _anchored(config: RunConfig, base: Path) -> RunConfig:
+    target = config.target
+    if isinstance(target, SafetensorsTarget | GgufTarget) and ":" not in target.path:
+        target = dataclasses.replace(target, path=str(base / target.path))
+    data = config.data
+    if isinstance(data, PreparedData):
+        data = dataclasses.replace(data, path=str(base / data.path))
+    drafter = config.drafter
+    if drafter.warm_start is not None:
+        drafter = dataclasses.replace(drafter, warm_start=str(base / drafter.warm_start))
+    output_dir = str(base / config.output_dir)
+    return dataclasses.replace(
+        config, target=target, data=data, drafter=drafter, output_dir=output_dir
+    )
+
+
+def _positive(name: str, value: float) -> None:
+    if not value > 0:
+        raise ConfigError(f"{name}: {value} is not positive")
