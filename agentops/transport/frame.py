@@ -1,0 +1,137 @@
+r"""The frame: the shell wrapper around a command, and the reader of what comes back.
+
+The wrapper runs in the innermost layer. It prints a begin marker, runs the command with its stdin
+closed (unless input is given), a plain locale and a remote deadline, and prints an end marker with
+the command's status, on both streams. A marker is one line ``:agentops begin|end|cut NONCE
+[STATUS]``, always after a newline of its own, so output without a final newline stays whole. The
+line stands in no argv: the wrapper composes it, so a listing of processes cannot forge it.
+
+``cut`` instead of ``end`` says that the wrapper itself was told to stop: by the remote deadline,
+by the transport's signal, or by a stranger.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Literal
+
+from agentops.transport.layers import Argv
+
+PREAMBLE_LIMIT = 4096
+_STATUS_DIGITS_MAX = 16
+
+# Inner wrapper: a shell defers its trap until the foreground child has ended, so a "cut" marker
+# with a status proves that the command itself is gone. Children get the default handler back.
+_INNER = (
+    't=end; trap "t=cut" TERM INT HUP; n=$1; shift; "$@"; s=$?; '
+    'printf "\\n:agentops %s %s %s\\n" "$t" "$n" "$s" >&2; '
+    'printf "\\n:agentops %s %s %s\\n" "$t" "$n" "$s"'
+)
+# The variables are unset because COLUMNS cuts listings and LC_* translates messages.
+_OUTER = (
+    "n=$1 d=$2 i=$3 w=$4; shift 4; "
+    "unset LANG LANGUAGE COLUMNS LINES LC_CTYPE LC_MESSAGES LC_NUMERIC LC_TIME LC_COLLATE; "
+    "LC_ALL=C; export LC_ALL; "
+    '[ "$i" = 1 ] || exec </dev/null; '
+    'printf "\\n:agentops begin %s\\n" "$n" >&2; printf "\\n:agentops begin %s\\n" "$n"; '
+    "if command -v timeout >/dev/null 2>&1; "
+    'then exec timeout -k 2 "$d" sh -c "$w" agentops "$n" "$@"; '
+    'else exec sh -c "$w" agentops "$n" "$@"; fi'
+)
+
+
+def frame(argv: Argv, *, nonce: str, remote_deadline_s: int, has_stdin: bool) -> Argv:
+    """Wrap *argv*; the result needs nothing but a POSIX sh where it runs."""
+    flag = "1" if has_stdin else "0"
+    return ("sh", "-c", _OUTER, "agentops", nonce, str(remote_deadline_s), flag, _INNER, *argv)
+
+
+@dataclass(frozen=True, slots=True)
+class EndMarker:
+    """What the wrapper said last: ``end`` if the command ended by itself, else ``cut``."""
+
+    kind: Literal["end", "cut"]
+    status: int
+
+
+@dataclass(slots=True)
+class StreamReader:
+    """Takes one stream's chunks, hands on what stands between the markers, in bounded memory.
+
+    Bytes outside the markers are the preamble; its first 4096 bytes are kept.
+    """
+
+    nonce: str
+    deliver: Callable[[bytes], None]
+    begun: bool = False
+    ended: EndMarker | None = None
+    preamble: bytearray = field(default_factory=bytearray)
+    _held: bytes = b""
+
+    def feed(self, chunk: bytes) -> None:
+        """Take the next bytes of the stream, in any cut."""
+        data = self._held + chunk
+        self._held = b""
+        if not self.begun:
+            data = self._look_for_begin(data)
+        if self.begun and self.ended is None:
+            data = self._look_for_end(data)
+        if self.ended is not None:
+            self._keep_outside(data)
+
+    def finish(self) -> None:
+        """The stream is closed: hand on what was held back as a possible marker."""
+        held, self._held = self._held, b""
+        if self.begun and self.ended is None:
+            if held:
+                self.deliver(held)
+        else:
+            self._keep_outside(held)
+
+    def _look_for_begin(self, data: bytes) -> bytes:
+        marker = b"\n:agentops begin " + self.nonce.encode() + b"\n"
+        at = data.find(marker)
+        if at >= 0:
+            self._keep_outside(data[:at])
+            self.begun = True
+            return data[at + len(marker) :]
+        keep = _overlap(data, marker)
+        self._keep_outside(data[: len(data) - keep])
+        self._held = data[len(data) - keep :]
+        return b""
+
+    def _look_for_end(self, data: bytes) -> bytes:
+        tail = b" " + self.nonce.encode() + b" "
+        kinds: tuple[Literal["end", "cut"], ...] = ("end", "cut")
+        for kind in kinds:
+            marker = b"\n:agentops " + kind.encode() + tail
+            at = data.find(marker)
+            if at < 0:
+                continue
+            rest = data[at + len(marker) :]
+            digits, newline, after = rest.partition(b"\n")
+            if newline and digits.isdigit() and len(digits) <= _STATUS_DIGITS_MAX:
+                if at:
+                    self.deliver(data[:at])
+                self.ended = EndMarker(kind=kind, status=int(digits))
+                return after
+            if not newline and len(rest) <= _STATUS_DIGITS_MAX:
+                return self._hold_from(data, at)
+        keep = max(_overlap(data, b"\n:agentops " + kind.encode() + tail) for kind in kinds)
+        return self._hold_from(data, len(data) - keep)
+
+    def _hold_from(self, data: bytes, at: int) -> bytes:
+        if at:
+            self.deliver(data[:at])
+        self._held = data[at:]
+        return b""
+
+    def _keep_outside(self, data: bytes) -> None:
+        self.preamble += data[: PREAMBLE_LIMIT - len(self.preamble)]
+
+
+def _overlap(data: bytes, marker: bytes) -> int:
+    """Length of the longest end of *data* that may be the start of *marker*."""
+    for length in range(min(len(data), len(marker) - 1), 0, -1):
+        if data.endswith(marker[:length]):
+            return length
+    return 0

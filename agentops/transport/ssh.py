@@ -1,0 +1,239 @@
+"""The transport over SSH: one connection per host, one channel per request.
+
+Bytes stay bytes (``encoding=None``): one byte that is no UTF-8 must not cost an output. Whether a
+request was sent is told exactly: ``NotSent`` until the exec request leaves, ``Lost`` after it.
+"""
+
+import asyncio
+from typing import Literal
+
+import asyncssh
+
+from agentops.hosts import Host
+from agentops.transport.base import NotSent, Request, Sink, TransportAnswer
+from agentops.transport.exchange import SIGNAL_GRACE_S, Closed, Exchange, remote_deadline_s
+from agentops.transport.frame import frame
+from agentops.transport.layers import shell_line, wrap
+from agentops.transport.ssh_connection import connect
+
+# OpenSSH's MaxSessions is 10 by default; two are left for people.
+_SESSIONS_DEFAULT = 8
+
+
+class SshTransport:
+    """Runs requests on one host over one SSH connection, opened at the first request."""
+
+    def __init__(
+        self,
+        host: Host,
+        *,
+        jump: "SshTransport | None" = None,
+        sessions_max: int = _SESSIONS_DEFAULT,
+    ) -> None:
+        self._host = host
+        self._jump = jump
+        self._connection: asyncssh.SSHClientConnection | None = None
+        self._connecting = asyncio.Lock()
+        self._sessions = _Sessions(sessions_max)
+
+    @property
+    def sessions_max(self) -> int:
+        """How many requests the server takes at once, as far as learned."""
+        return self._sessions.limit
+
+    async def run(self, request: Request, sink: Sink) -> TransportAnswer:
+        """Connect if needed, open a channel, stream, wait for the end markers or the deadline."""
+        start = asyncio.get_running_loop().time()
+        deadline = start + request.deadline_ms / 1000
+        while True:
+            stage = "connecting"
+            try:
+                async with asyncio.timeout_at(deadline):
+                    connection = await self.connection()
+                    if isinstance(connection, NotSent):
+                        return connection
+                    stage = "waiting for a free session"
+                    await self._sessions.take()
+            except TimeoutError:
+                text = f"{self._host.name}: the deadline passed while {stage}"
+                return NotSent("deadline", text)
+            try:
+                answer = await self._on_channel(connection, request, sink, start)
+                refused_alone = answer is None and not self._sessions.learn_refusal()
+            finally:
+                await self._sessions.give_back()
+            if answer is not None:
+                return answer
+            if refused_alone:
+                return NotSent("busy", f"{self._host.name} opens no session on this connection")
+
+    async def connection(self) -> asyncssh.SSHClientConnection | NotSent:
+        """The open connection, or a new one; concurrent callers share the attempt."""
+        async with self._connecting:
+            if self._connection is not None and not self._connection.is_closed():
+                return self._connection
+            tunnel: asyncssh.SSHClientConnection | None = None
+            if self._jump is not None:
+                through = await self._jump.connection()
+                if isinstance(through, NotSent):
+                    return through
+                tunnel = through
+            made = await connect(self._host, tunnel=tunnel)
+            if not isinstance(made, NotSent):
+                self._connection = made
+            return made
+
+    async def close(self) -> None:
+        """Let go of the connection."""
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            connection.close()
+            await connection.wait_closed()
+        if self._jump is not None:
+            await self._jump.close()
+
+    async def _on_channel(
+        self,
+        connection: asyncssh.SSHClientConnection,
+        request: Request,
+        sink: Sink,
+        start: float,
+    ) -> TransportAnswer | None:
+        """One request on a channel of its own; None when the server opened no channel."""
+        loop = asyncio.get_running_loop()
+        deadline = start + request.deadline_ms / 1000
+        left_ms = max(1, round((deadline - loop.time()) * 1000))
+        framed = frame(
+            request.argv,
+            nonce=request.nonce,
+            remote_deadline_s=remote_deadline_s(left_ms),
+            has_stdin=bool(request.stdin),
+        )
+        line = shell_line(wrap(self._host.layers, framed))
+        session = _Session(Exchange(request, sink, layered=bool(self._host.layers)))
+        try:
+            async with asyncio.timeout_at(deadline):
+                await connection.create_session(lambda: session, line, encoding=None)
+                session.send(request.stdin)
+                await session.done.wait()
+        except TimeoutError:
+            if not session.opened:
+                self._evict(connection)
+                return NotSent("deadline", f"{self._host.name} did not open a session in time")
+            if not await session.stop():
+                self._evict(connection)
+        except asyncssh.ChannelOpenError as error:
+            if not session.opened:
+                alive = not connection.is_closed()
+                return None if alive else self._gone_before_sending(str(error.reason))
+            if not connection.is_closed():
+                return NotSent("layer_down", f"{self._host.name} refused to run commands")
+        except asyncssh.ConnectionLost as error:
+            if not session.opened:
+                return self._gone_before_sending(str(error.reason))
+        finally:
+            session.leave()
+        elapsed_ms = round((loop.time() - start) * 1000)
+        return session.exchange.conclude(session.closed, elapsed_ms, session.loss)
+
+    def _gone_before_sending(self, reason: str) -> NotSent:
+        return NotSent(
+            "unreachable", f"{self._host.name}: connection gone before sending: {reason}"
+        )
+
+    def _evict(self, connection: asyncssh.SSHClientConnection) -> None:
+        """Never use this connection again: it did not answer when it had to."""
+        if self._connection is connection:
+            self._connection = None
+        connection.abort()
+
+
+class _Sessions:
+    """How many channels are open on the connection, and how many the server allows."""
+
+    def __init__(self, limit: int) -> None:
+        self.limit = limit
+        self._used = 0
+        self._changed = asyncio.Condition()
+
+    async def take(self) -> None:
+        async with self._changed:
+            await self._changed.wait_for(lambda: self._used < self.limit)
+            self._used += 1
+
+    async def give_back(self) -> None:
+        async with self._changed:
+            self._used -= 1
+            self._changed.notify_all()
+
+    def learn_refusal(self) -> bool:
+        """The server refused one more; False if there was no other, so waiting helps nobody."""
+        others = self._used - 1
+        self.limit = max(1, min(self.limit, others))
+        return others > 0
+
+
+class _Session(asyncssh.SSHClientSession[bytes]):
+    """Feeds the exchange from one channel; *done* at both end markers or at the channel's end."""
+
+    def __init__(self, exchange: Exchange) -> None:
+        self.exchange = exchange
+        self.done = asyncio.Event()
+        self.opened = False
+        self.closed: Closed | None = None
+        self.loss = "the connection is open, but nothing was heard of the command"
+        self._gone = False
+
+    def connection_made(self, chan: asyncssh.SSHClientChannel[bytes]) -> None:
+        self._chan = chan
+        self.opened = True
+
+    def send(self, stdin: bytes) -> None:
+        """Write all input, then end of file; asyncssh queues what the window does not take."""
+        if stdin:
+            self._chan.write(stdin)
+        self._chan.write_eof()
+
+    def data_received(self, data: bytes, datatype: int | None) -> None:
+        reader = self.exchange.out if datatype is None else self.exchange.err
+        reader.feed(data)
+        if self.exchange.complete:
+            self.done.set()
+
+    def exit_status_received(self, status: int) -> None:
+        self.closed = Closed(status=status, signal=None)
+
+    def exit_signal_received(self, signal: str, core_dumped: bool, msg: str, lang: str) -> None:  # noqa: FBT001 - asyncssh's signature
+        del core_dumped, msg, lang
+        self.closed = Closed(status=None, signal=signal)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._gone = True
+        self.loss = (
+            f"the connection was lost: {exc}" if exc else "the session closed without a word"
+        )
+        self.exchange.finish()
+        self.done.set()
+
+    async def stop(self) -> bool:
+        """Ask the session's process group to end, then make it; whether anything was heard."""
+        signals: tuple[Literal["TERM", "KILL"], ...] = ("TERM", "KILL")
+        for name in signals:
+            if self._gone:
+                break
+            self.exchange.signalled = True
+            try:
+                self._chan.send_signal(name)
+                async with asyncio.timeout(SIGNAL_GRACE_S):
+                    await self.done.wait()
+            except TimeoutError:
+                continue
+            except OSError:
+                break
+            return True
+        return self.done.is_set()
+
+    def leave(self) -> None:
+        """Close the channel; whatever still arrives belongs to nobody."""
+        if self.opened:
+            self._chan.close()
