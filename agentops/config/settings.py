@@ -1,0 +1,132 @@
+"""``agentops.toml``, and what flags and the environment put above it.
+
+Precedence: flag, environment, project file, user file, default. The project file is the first
+``agentops.toml`` from the working directory upwards.
+"""
+
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeVar
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from agentops.config.places import Places
+from agentops.errors import ConfigError
+from agentops.hosts import Inventory
+
+FILE_NAME = "agentops.toml"
+
+_Value = TypeVar("_Value")
+
+
+class _JournalTable(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    path: str | None = None
+    key: str | None = None
+    anchor: str | None = None
+
+
+class _PolicyTable(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    file: str | None = None
+
+
+class _File(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    journal: _JournalTable = _JournalTable()
+    policy: _PolicyTable = _PolicyTable()
+    hosts: dict[str, object] = {}
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """What is in force, and which file said so.
+
+    journal is the journal's directory; journal_key the pinned public key line; anchor the file
+    that receives copies of seals; policy the policy file. project is the ``agentops.toml`` in
+    force, None without one.
+    """
+
+    places: Places
+    project: Path | None
+    journal: Path
+    journal_key: str | None
+    anchor: Path | None
+    policy: Path | None
+    inventory: Inventory
+
+
+def load_settings(
+    *, environ: Mapping[str, str], cwd: Path, journal: Path | None = None
+) -> Settings:
+    """Find and read the files.
+
+    Raises:
+        ConfigError: a file cannot be read; names file, key, value and remedy.
+    """
+    places = Places.of(environ)
+    project = _project_file(cwd)
+    user = places.config / FILE_NAME
+    near = _File() if project is None else _read(project)
+    far = _read(user) if user.is_file() else _File()
+    near_base = cwd if project is None else project.parent
+    own = environ.get("AGENTOPS_JOURNAL")
+    found = (
+        journal
+        or (Path(own) if own else None)
+        or _path(near.journal.path, near_base)
+        or _path(far.journal.path, user.parent)
+        or places.state / "default.journal"
+    )
+    return Settings(
+        places=places,
+        project=project,
+        journal=found,
+        journal_key=_first(near.journal.key, far.journal.key),
+        anchor=_first(
+            _path(near.journal.anchor, near_base), _path(far.journal.anchor, user.parent)
+        ),
+        policy=_first(_path(near.policy.file, near_base), _path(far.policy.file, user.parent)),
+        inventory=Inventory.parse(
+            {**far.hosts, **near.hosts}, str(project if project is not None else user)
+        ),
+    )
+
+
+def _project_file(cwd: Path) -> Path | None:
+    for folder in (cwd, *cwd.parents):
+        candidate = folder / FILE_NAME
+        if candidate.is_file():
+            return candidate
+    return None
+
+
+def _read(path: Path) -> _File:
+    try:
+        return _File.model_validate(tomllib.loads(path.read_text(encoding="utf-8")))
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError(f"{path}: cannot be read: {error}") from error
+    except tomllib.TOMLDecodeError as error:
+        raise ConfigError(f"{path}: not TOML: {error}") from error
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        key = ".".join(str(part) for part in first["loc"])
+        remedy = (
+            "this key is not known; remove it or correct its spelling"
+            if first["type"] == "extra_forbidden"
+            else f"{first['msg']} (value {first['input']!r})"
+        )
+        raise ConfigError(f"{path}: {key}: {remedy}") from error
+
+
+def _path(text: str | None, base: Path) -> Path | None:
+    return None if text is None else base / Path(text).expanduser()
+
+
+def _first(*values: _Value | None) -> _Value | None:
+    return next((value for value in values if value is not None), None)

@@ -1,0 +1,85 @@
+"""Which file wins, and what a broken one says."""
+
+import multiprocessing
+from pathlib import Path
+
+import pytest
+
+from agentops.config import KnownJournal, KnownJournals, load_settings
+from agentops.errors import ConfigError
+
+
+def _environ(tmp_path: Path, **more: str) -> dict[str, str]:
+    return {"HOME": str(tmp_path / "home"), **more}
+
+
+def _write(path: Path, text: str) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+def test_a_flag_beats_the_environment_beats_the_project_beats_the_user(tmp_path: Path) -> None:
+    work = tmp_path / "work" / "deep"
+    work.mkdir(parents=True)
+    environ = _environ(tmp_path)
+    default = load_settings(environ=environ, cwd=work)
+    assert default.journal == tmp_path / "home/.local/state/agentops/default.journal"
+
+    _write(tmp_path / "home/.config/agentops/agentops.toml", '[journal]\npath = "/u.journal"\n')
+    assert load_settings(environ=environ, cwd=work).journal == Path("/u.journal")
+
+    project = _write(tmp_path / "work/agentops.toml", '[journal]\npath = "p.journal"\n')
+    assert load_settings(environ=environ, cwd=work).journal == tmp_path / "work/p.journal"
+    assert load_settings(environ=environ, cwd=work).project == project
+
+    named = _environ(tmp_path, AGENTOPS_JOURNAL="/e.journal")
+    assert load_settings(environ=named, cwd=work).journal == Path("/e.journal")
+    flagged = load_settings(environ=named, cwd=work, journal=Path("/f.journal"))
+    assert flagged.journal == Path("/f.journal")
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("[journal\n", "not TOML"),
+        ("[journal]\npaht = 'x'\n", "journal.paht: this key is not known"),
+        ("[journal]\npath = 3\n", "journal.path"),
+        ("[hosts.a]\nadress = 'x'\n", "adress"),
+        ("[hosts.a]\naddress = '10.0.0.1'\ntier = 'live'\n", "tier"),
+    ],
+)
+def test_a_broken_file_is_named_with_key_and_remedy(tmp_path: Path, text: str, said: str) -> None:
+    path = _write(tmp_path / "agentops.toml", text)
+    with pytest.raises(ConfigError) as raised:
+        load_settings(environ=_environ(tmp_path), cwd=tmp_path)
+    assert said in str(raised.value)
+    assert str(path) in str(raised.value)
+    assert "\n" not in str(raised.value)
+
+
+def test_without_a_home_the_remedy_is_named(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="HOME is not set"):
+        load_settings(environ={}, cwd=tmp_path)
+
+
+def _remember(path: Path, number: int) -> None:
+    KnownJournals(path).remember(KnownJournal(f"origin-{number}", f"key-{number}", None))
+
+
+def test_eight_processes_that_remember_journals_at_once_lose_none(tmp_path: Path) -> None:
+    path = tmp_path / "config" / "known_journals.json"
+    context = multiprocessing.get_context("spawn")
+    writers = [context.Process(target=_remember, args=(path, number)) for number in range(8)]
+    for writer in writers:
+        writer.start()
+    for writer in writers:
+        writer.join(timeout=60)
+    found = [KnownJournals(path).find(f"origin-{number}") for number in range(8)]
+    assert [known.key for known in found if known] == [f"key-{number}" for number in range(8)]
+
+
+def test_a_damaged_list_of_known_journals_is_named(tmp_path: Path) -> None:
+    path = _write(tmp_path / "known.json", "[1]")
+    with pytest.raises(ConfigError, match="move the file aside"):
+        KnownJournals(path).find("origin")
