@@ -250,10 +250,10 @@ class _ForwardGradient(torch.autograd.Function):
         return loss, value, correct, overlap
 
     @staticmethod
-    @once_differentiable  # type: ignore[untyped-decorator]  # torch ships it without types
+    @once_differentiable
     def backward(ctx: FunctionCtx, *upstream: Tensor) -> tuple[Tensor, None]:
         """The kept gradient, scaled."""
-        (slope,) = ctx.saved_tensors
+        (slope,) = ctx.saved_tensors  # type: ignore[attr-defined]  # what forward kept
         return slope * upstream[0].to(slope.dtype), None
 
 
