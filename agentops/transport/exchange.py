@@ -40,6 +40,8 @@ class Exchange:
     out: StreamReader = field(init=False)
     err: StreamReader = field(init=False)
     signalled: bool = False
+    killed_inside: bool = False
+    """Whether SIGKILL was delivered to the frame's group in its own layer."""
 
     def __post_init__(self) -> None:
         self.out = StreamReader(self.request.nonce, self.sink.stdout)
@@ -88,7 +90,7 @@ class Exchange:
             where = "the way to the frame" if self.layered else "the login shell"
             text = f"{where} ended with {how} before the frame began: {said}"
             return NotSent("deadline" if late else "layer_down", text)
-        if late and self.layered:
+        if late and self.layered and not self.killed_inside:
             # Killing the outer process of a layer proves nothing about what runs inside it.
             text = f"the outer layer ended with {how}; nothing was heard from inside"
             return Lost("deadline_still_running", text, elapsed_ms, preamble)

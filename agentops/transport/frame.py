@@ -2,9 +2,11 @@ r"""The frame: the shell wrapper around a command, and the reader of what comes 
 
 The wrapper runs in the innermost layer. It prints a begin marker, runs the command with its stdin
 closed (unless input is given), a plain locale and a remote deadline, and prints an end marker with
-the command's status, on both streams. A marker is one line ``:agentops begin|end|cut NONCE
-[STATUS]``, always after a newline of its own, so output without a final newline stays whole. The
-line stands in no argv: the wrapper composes it, so a listing of processes cannot forge it.
+the command's status, on both streams. A marker is one line ``:agentops begin NONCE PID`` or
+``:agentops end|cut NONCE STATUS``, always after a newline of its own, so output without a final
+newline stays whole. The line stands in no argv: the wrapper composes it, so a listing of processes
+cannot forge it. PID is the frame's own, in the innermost layer; it leads the process group of the
+command wherever ``timeout`` is found.
 
 ``cut`` instead of ``end`` says that the wrapper itself was told to stop: by the remote deadline,
 by the transport's signal, or by a stranger.
@@ -17,7 +19,7 @@ from typing import Literal
 from agentops.transport.layers import Argv
 
 PREAMBLE_LIMIT = 4096
-_STATUS_DIGITS_MAX = 16
+_DIGITS_MAX = 16
 
 # Inner wrapper: a shell defers its trap until the foreground child has ended, so a "cut" marker
 # with a status proves that the command itself is gone. Children get the default handler back.
@@ -32,7 +34,8 @@ _OUTER = (
     "unset LANG LANGUAGE COLUMNS LINES LC_CTYPE LC_MESSAGES LC_NUMERIC LC_TIME LC_COLLATE; "
     "LC_ALL=C; export LC_ALL; "
     '[ "$i" = 1 ] || exec </dev/null; '
-    'printf "\\n:agentops begin %s\\n" "$n" >&2; printf "\\n:agentops begin %s\\n" "$n"; '
+    'printf "\\n:agentops begin %s %s\\n" "$n" $$ >&2; '
+    'printf "\\n:agentops begin %s %s\\n" "$n" $$; '
     "if command -v timeout >/dev/null 2>&1; "
     'then exec timeout -k 2 "$d" sh -c "$w" agentops "$n" "$@"; '
     'else exec sh -c "$w" agentops "$n" "$@"; fi'
@@ -43,6 +46,24 @@ def frame(argv: Argv, *, nonce: str, remote_deadline_s: int, has_stdin: bool) ->
     """Wrap *argv*; the result needs nothing but a POSIX sh where it runs."""
     flag = "1" if has_stdin else "0"
     return ("sh", "-c", _OUTER, "agentops", nonce, str(remote_deadline_s), flag, _INNER, *argv)
+
+
+# The frame is known by its pid and by the nonce in its argv, so a reused pid is never signalled.
+_STOP = (
+    "case $(tr '\\0' ' ' <\"/proc/$1/cmdline\") in *\" $2 \"*) ;; *) exit 3 ;; esac 2>/dev/null; "
+    'kill -s "$3" -- "-$1" 2>/dev/null || kill -s "$3" "$1"'
+)
+
+
+def stop_frame(*, pid: int, nonce: str, signal: Literal["TERM", "KILL"]) -> Argv:
+    """An argv for the frame's own layer that signals the frame's process group.
+
+    Needed because OpenSSH ignores signal requests in sessions of root. Exits 3 if that frame is
+    gone.
+
+    Source: OpenSSH 9.2, session.c, ``session_signal_req`` (needs privilege separation).
+    """
+    return ("sh", "-c", _STOP, "agentops-stop", str(pid), nonce, signal)
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,10 +83,15 @@ class StreamReader:
 
     nonce: str
     deliver: Callable[[bytes], None]
-    begun: bool = False
+    frame_pid: int | None = None
     ended: EndMarker | None = None
     preamble: bytearray = field(default_factory=bytearray)
     _held: bytes = b""
+
+    @property
+    def begun(self) -> bool:
+        """Whether the begin marker was seen: the frame ran."""
+        return self.frame_pid is not None
 
     def feed(self, chunk: bytes) -> None:
         """Take the next bytes of the stream, in any cut."""
@@ -88,15 +114,20 @@ class StreamReader:
             self._keep_outside(held)
 
     def _look_for_begin(self, data: bytes) -> bytes:
-        marker = b"\n:agentops begin " + self.nonce.encode() + b"\n"
+        marker = b"\n:agentops begin " + self.nonce.encode() + b" "
         at = data.find(marker)
         if at >= 0:
-            self._keep_outside(data[:at])
-            self.begun = True
-            return data[at + len(marker) :]
-        keep = _overlap(data, marker)
-        self._keep_outside(data[: len(data) - keep])
-        self._held = data[len(data) - keep :]
+            digits, newline, after = data[at + len(marker) :].partition(b"\n")
+            if newline and digits.isdigit() and len(digits) <= _DIGITS_MAX:
+                self._keep_outside(data[:at])
+                self.frame_pid = int(digits)
+                return after
+            if newline or len(digits) > _DIGITS_MAX:
+                at = -1
+        if at < 0:
+            at = len(data) - _overlap(data, marker)
+        self._keep_outside(data[:at])
+        self._held = data[at:]
         return b""
 
     def _look_for_end(self, data: bytes) -> bytes:
@@ -109,12 +140,12 @@ class StreamReader:
                 continue
             rest = data[at + len(marker) :]
             digits, newline, after = rest.partition(b"\n")
-            if newline and digits.isdigit() and len(digits) <= _STATUS_DIGITS_MAX:
+            if newline and digits.isdigit() and len(digits) <= _DIGITS_MAX:
                 if at:
                     self.deliver(data[:at])
                 self.ended = EndMarker(kind=kind, status=int(digits))
                 return after
-            if not newline and len(rest) <= _STATUS_DIGITS_MAX:
+            if not newline and len(rest) <= _DIGITS_MAX:
                 return self._hold_from(data, at)
         keep = max(_overlap(data, b"\n:agentops " + kind.encode() + tail) for kind in kinds)
         return self._hold_from(data, len(data) - keep)

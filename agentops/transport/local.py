@@ -8,13 +8,13 @@ import asyncio
 import contextlib
 import os
 import signal
-from typing import cast
+from typing import Literal, cast
 
 from agentops.errors import UsageError
 from agentops.hosts import Layer
 from agentops.transport.base import NotSent, Request, Sink, TransportAnswer
 from agentops.transport.exchange import SIGNAL_GRACE_S, Closed, Exchange, remote_deadline_s
-from agentops.transport.frame import frame
+from agentops.transport.frame import frame, stop_frame
 from agentops.transport.layers import wrap
 
 _STDOUT = 1
@@ -53,7 +53,7 @@ class LocalTransport:
             async with asyncio.timeout_at(start + request.deadline_ms / 1000):
                 await protocol.done.wait()
         except TimeoutError:
-            await protocol.stop()
+            await self._stop(protocol)
         finally:
             closed = await protocol.leave()
         elapsed_ms = round((loop.time() - start) * 1000)
@@ -62,6 +62,33 @@ class LocalTransport:
     async def close(self) -> None:
         """Nothing is held open."""
 
+    async def _stop(self, protocol: "_Protocol") -> None:
+        """Signal the frame's group: first so that it can answer, then so that it cannot stay."""
+        for number in (signal.SIGTERM, signal.SIGKILL):
+            protocol.exchange.signalled = True
+            delivered = bool(self._layers) and await self._signal_frame(protocol.exchange, number)
+            protocol.exchange.killed_inside = delivered and number == signal.SIGKILL
+            if not delivered:
+                protocol.signal_group(number)
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(SIGNAL_GRACE_S):
+                    await protocol.done.wait()
+            if protocol.done.is_set():
+                return
+
+    async def _signal_frame(self, exchange: Exchange, number: signal.Signals) -> bool:
+        """Signal the frame in its own layer; whether it was delivered."""
+        pid = exchange.out.frame_pid
+        if pid is None:
+            return False
+        name: Literal["TERM", "KILL"] = "TERM" if number == signal.SIGTERM else "KILL"
+        argv = wrap(self._layers, stop_frame(pid=pid, nonce=exchange.request.nonce, signal=name))
+        nowhere = asyncio.subprocess.DEVNULL
+        process = await asyncio.create_subprocess_exec(
+            *argv, stdin=nowhere, stdout=nowhere, stderr=nowhere
+        )
+        return await process.wait() == 0
+
 
 class _Protocol(asyncio.SubprocessProtocol):
     """Feeds the exchange; *done* when both end markers are here or everything is closed."""
@@ -69,18 +96,18 @@ class _Protocol(asyncio.SubprocessProtocol):
     def __init__(self, exchange: Exchange) -> None:
         self.done = asyncio.Event()
         self._exited = asyncio.Event()
-        self._exchange = exchange
+        self.exchange = exchange
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast("asyncio.SubprocessTransport", transport)
         stdin = self._transport.get_pipe_transport(0)
         if isinstance(stdin, asyncio.WriteTransport):
-            stdin.write(self._exchange.request.stdin)
+            stdin.write(self.exchange.request.stdin)
             stdin.write_eof()
 
     def pipe_data_received(self, fd: int, data: bytes) -> None:
-        (self._exchange.out if fd == _STDOUT else self._exchange.err).feed(data)
-        if self._exchange.complete:
+        (self.exchange.out if fd == _STDOUT else self.exchange.err).feed(data)
+        if self.exchange.complete:
             self.done.set()
 
     def process_exited(self) -> None:
@@ -90,18 +117,10 @@ class _Protocol(asyncio.SubprocessProtocol):
         del exc
         self.done.set()
 
-    async def stop(self) -> None:
-        """Signal the session's group: first so that it can answer, then so that it cannot stay."""
-        for number in (signal.SIGTERM, signal.SIGKILL):
-            self._exchange.signalled = True
-            with contextlib.suppress(ProcessLookupError):
-                os.killpg(self._transport.get_pid(), number)
-            try:
-                async with asyncio.timeout(SIGNAL_GRACE_S):
-                    await self.done.wait()
-            except TimeoutError:
-                continue
-            return
+    def signal_group(self, number: signal.Signals) -> None:
+        """Signal the session's process group."""
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(self._transport.get_pid(), number)
 
     async def leave(self) -> Closed | None:
         """Wait a moment for the frame's own exit, then let go of the pipes."""
@@ -109,7 +128,7 @@ class _Protocol(asyncio.SubprocessProtocol):
             async with asyncio.timeout(SIGNAL_GRACE_S):
                 await self._exited.wait()
         code = self._transport.get_returncode()
-        self._exchange.finish()
+        self.exchange.finish()
         self._transport.close()
         if code is None:
             return None

@@ -5,6 +5,8 @@ request was sent is told exactly: ``NotSent`` until the exec request leaves, ``L
 """
 
 import asyncio
+import contextlib
+from dataclasses import replace
 from typing import Literal
 
 import asyncssh
@@ -12,7 +14,7 @@ import asyncssh
 from agentops.hosts import Host
 from agentops.transport.base import NotSent, Request, Sink, TransportAnswer
 from agentops.transport.exchange import SIGNAL_GRACE_S, Closed, Exchange, remote_deadline_s
-from agentops.transport.frame import frame
+from agentops.transport.frame import frame, stop_frame
 from agentops.transport.layers import shell_line, wrap
 from agentops.transport.ssh_connection import connect
 
@@ -120,7 +122,8 @@ class SshTransport:
             if not session.opened:
                 self._evict(connection)
                 return NotSent("deadline", f"{self._host.name} did not open a session in time")
-            if not await session.stop():
+            await self._stop(connection, session)
+            if not session.heard_of:
                 self._evict(connection)
         except asyncssh.ChannelOpenError as error:
             if not session.opened:
@@ -135,6 +138,50 @@ class SshTransport:
             session.leave()
         elapsed_ms = round((loop.time() - start) * 1000)
         return session.exchange.conclude(session.closed, elapsed_ms, session.loss)
+
+    async def _stop(self, connection: asyncssh.SSHClientConnection, session: "_Session") -> None:
+        """Signal the frame's group: first so that it can answer, then so that it cannot stay."""
+        exchange = session.exchange
+        signals: tuple[Literal["TERM", "KILL"], ...] = ("TERM", "KILL")
+        for name in signals:
+            exchange.signalled = True
+            delivered = await self._signal_frame(connection, exchange, name)
+            exchange.killed_inside = delivered and name == "KILL"
+            if not delivered:
+                session.send_signal(name)
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(SIGNAL_GRACE_S):
+                    await session.done.wait()
+            if session.heard_of:
+                return
+
+    async def _signal_frame(
+        self,
+        connection: asyncssh.SSHClientConnection,
+        exchange: Exchange,
+        name: Literal["TERM", "KILL"],
+    ) -> bool:
+        """Signal the frame in its own layer, over a second channel; whether that is proved."""
+        pid = exchange.out.frame_pid
+        if pid is None:
+            return False
+        request = exchange.request
+        argv = stop_frame(pid=pid, nonce=request.nonce, signal=name)
+        framed = frame(argv, nonce=f"{request.nonce}-{name}", remote_deadline_s=2, has_stdin=False)
+        line = shell_line(wrap(self._host.layers, framed))
+        session = _Session(
+            Exchange(replace(request, nonce=f"{request.nonce}-{name}"), _Nowhere(), layered=False)
+        )
+        try:
+            async with asyncio.timeout(SIGNAL_GRACE_S):
+                await connection.create_session(lambda: session, line, encoding=None)
+                await session.done.wait()
+        except (TimeoutError, asyncssh.ChannelOpenError, asyncssh.ConnectionLost):
+            return False
+        finally:
+            session.leave()
+        marker = session.exchange.out.ended
+        return marker is not None and marker.status == 0
 
     def _gone_before_sending(self, reason: str) -> NotSent:
         return NotSent(
@@ -215,25 +262,27 @@ class _Session(asyncssh.SSHClientSession[bytes]):
         self.exchange.finish()
         self.done.set()
 
-    async def stop(self) -> bool:
-        """Ask the session's process group to end, then make it; whether anything was heard."""
-        signals: tuple[Literal["TERM", "KILL"], ...] = ("TERM", "KILL")
-        for name in signals:
-            if self._gone:
-                break
-            self.exchange.signalled = True
-            try:
-                self._chan.send_signal(name)
-                async with asyncio.timeout(SIGNAL_GRACE_S):
-                    await self.done.wait()
-            except TimeoutError:
-                continue
-            except OSError:
-                break
-            return True
+    @property
+    def heard_of(self) -> bool:
+        """Whether the far side said how the command ended, or closed the session."""
         return self.done.is_set()
+
+    def send_signal(self, name: str) -> None:
+        """Ask the server to signal its session; servers may ignore it."""
+        with contextlib.suppress(OSError):
+            self._chan.send_signal(name)
 
     def leave(self) -> None:
         """Close the channel; whatever still arrives belongs to nobody."""
         if self.opened:
             self._chan.close()
+
+
+class _Nowhere:
+    """Takes output that nobody wants."""
+
+    def stdout(self, chunk: bytes) -> None:
+        """Drop it."""
+
+    def stderr(self, chunk: bytes) -> None:
+        """Drop it."""
