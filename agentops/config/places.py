@@ -34,14 +34,9 @@ class Places:
         return cls(Path(config) / "agentops", Path(state) / "agentops")
 
     @property
-    def key(self) -> Path:
-        """The signing key, mode 0600."""
-        return self.config / "journal.key"
-
-    @property
-    def known_journals(self) -> Path:
-        """Public keys and anchors of journals that this user made."""
-        return self.config / "known_journals.json"
+    def keys(self) -> Path:
+        """The key store: signing keys, and which journals they sign."""
+        return self.config / "keys"
 
     @property
     def anchors(self) -> Path:

@@ -1,11 +1,10 @@
 """Which file wins, and what a broken one says."""
 
-import multiprocessing
 from pathlib import Path
 
 import pytest
 
-from agentops.config import KnownJournal, KnownJournals, load_settings
+from agentops.config import load_settings
 from agentops.errors import ConfigError
 
 
@@ -61,25 +60,3 @@ def test_a_broken_file_is_named_with_key_and_remedy(tmp_path: Path, text: str, s
 def test_without_a_home_the_remedy_is_named(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="HOME is not set"):
         load_settings(environ={}, cwd=tmp_path)
-
-
-def _remember(path: Path, number: int) -> None:
-    KnownJournals(path).remember(KnownJournal(f"origin-{number}", f"key-{number}", None))
-
-
-def test_eight_processes_that_remember_journals_at_once_lose_none(tmp_path: Path) -> None:
-    path = tmp_path / "config" / "known_journals.json"
-    context = multiprocessing.get_context("spawn")
-    writers = [context.Process(target=_remember, args=(path, number)) for number in range(8)]
-    for writer in writers:
-        writer.start()
-    for writer in writers:
-        writer.join(timeout=60)
-    found = [KnownJournals(path).find(f"origin-{number}") for number in range(8)]
-    assert [known.key for known in found if known] == [f"key-{number}" for number in range(8)]
-
-
-def test_a_damaged_list_of_known_journals_is_named(tmp_path: Path) -> None:
-    path = _write(tmp_path / "known.json", "[1]")
-    with pytest.raises(ConfigError, match="move the file aside"):
-        KnownJournals(path).find("origin")

@@ -1,0 +1,74 @@
+"""Properties of the code itself: sizes, names, and nothing left behind."""
+
+import ast
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+PACKAGES = ("agentops", "journal", "reports", "trainer")
+SOURCES = sorted(path for package in PACKAGES for path in (ROOT / package).rglob("*.py"))
+TEXTS = sorted(
+    path
+    for pattern in ("*.md", "*.toml", "Makefile", ".ci/*", "docs/**/*.md")
+    for path in ROOT.glob(pattern)
+)
+
+LINES_MAX = 400
+FUNCTION_LINES_MAX = 60
+BANNED_NAME = re.compile(r"(^|_)(utils?|helpers?|managers?|misc|common)($|_)", re.IGNORECASE)
+BANNED_CLASS = re.compile(r"(Manager|Helper|Util|Utils)$")
+
+
+def _name(path: Path) -> str:
+    return str(path.relative_to(ROOT))
+
+
+@pytest.mark.parametrize("path", SOURCES, ids=_name)
+def test_module_is_tidy(path: Path) -> None:
+    """A module opens with a docstring and fits in the reader's head; so does each function."""
+    source = path.read_text(encoding="utf-8")
+    module = ast.parse(source)
+    assert ast.get_docstring(module), "no module docstring"
+    assert source.count("\n") <= LINES_MAX
+    assert not BANNED_NAME.search(path.stem)
+    for node in ast.walk(module):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            assert node.end_lineno is not None
+            assert node.end_lineno - node.lineno < FUNCTION_LINES_MAX, node.name
+        if isinstance(node, ast.ClassDef):
+            assert not BANNED_CLASS.search(node.name)
+        if isinstance(node, ast.ExceptHandler):
+            assert not _is_broad(node), f"broad except at line {node.lineno}"
+
+
+@pytest.mark.parametrize("path", SOURCES, ids=_name)
+def test_nothing_is_left_unfinished(path: Path) -> None:
+    source = path.read_text(encoding="utf-8")
+    for mark in ("TODO", "FIXME", "XXX", "NotImplementedError"):
+        assert mark not in source
+    assert "unittest.mock" not in source
+
+
+@pytest.mark.parametrize("path", TEXTS, ids=_name)
+def test_links_between_pages_lead_somewhere(path: Path) -> None:
+    text = path.read_text(encoding="utf-8")
+    for target in re.findall(r"\]\((?!https?:|#|mailto:)([^)#\s]+)", text):
+        assert (path.parent / target).exists(), target
+
+
+def test_packages_name_what_they_hold() -> None:
+    """Every package and folder of the tree opens with a docstring that says what it is."""
+    for package in {path.parent for path in SOURCES}:
+        opening = package / "__init__.py"
+        if any(package.glob("*.py")):
+            assert opening.exists() or package.name == "files", _name(package)
+
+
+def _is_broad(handler: ast.ExceptHandler) -> bool:
+    if handler.type is None:
+        return True
+    reraises = any(isinstance(node, ast.Raise) and node.exc is None for node in ast.walk(handler))
+    names = {node.id for node in ast.walk(handler.type) if isinstance(node, ast.Name)}
+    return bool(names & {"Exception", "BaseException"}) and not reraises
