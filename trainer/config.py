@@ -10,7 +10,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
+from trainer.anchors import AnchorConfig
+from trainer.drafter import LayerType
 from trainer.errors import ConfigError
+from trainer.loss import CHUNK_ROWS, LossConfig
 from trainer.reading import build, read_file
 
 SCHEMA = 1
@@ -77,7 +80,7 @@ class DrafterSettings:
     num_attention_heads: int | None = None
     num_key_value_heads: int | None = None
     head_dim: int | None = None
-    layer_types: tuple[Literal["full_attention", "sliding_attention"], ...] = ()
+    layer_types: tuple[LayerType, ...] = ()
     sliding_window: int | None = None
     warm_start: str | None = None
 
@@ -116,16 +119,6 @@ class PreparedData:
     def __post_init__(self) -> None:
         if not 0 <= self.evaluation_share < 1:
             raise ConfigError(f"evaluation_share: {self.evaluation_share} is not in [0, 1)")
-
-
-@dataclass(frozen=True)
-class LossSettings:
-    """What is minimised; see ``trainer.loss`` for the formulas."""
-
-    kind: Literal["cross_entropy", "d_pace", "forward_kl"] = "cross_entropy"
-    gamma: float | None = None
-    alpha: float = 0.5
-    chunk_rows: int = 1024
 
 
 @dataclass(frozen=True)
@@ -180,7 +173,8 @@ class RunConfig:
     drafter: DrafterSettings
     target: RandomTarget | SafetensorsTarget | GgufTarget = field(default_factory=RandomTarget)
     data: SyntheticData | PreparedData = field(default_factory=SyntheticData)
-    loss: LossSettings = field(default_factory=LossSettings)
+    anchors: AnchorConfig = field(default_factory=lambda: AnchorConfig(per_row=32))
+    loss: LossConfig = field(default_factory=LossConfig)
     optimizer: OptimizerSettings = field(default_factory=OptimizerSettings)
     evaluation: EvaluationSettings = field(default_factory=EvaluationSettings)
     schema: int = SCHEMA
@@ -193,7 +187,8 @@ class RunConfig:
     threads: int | None = None
     row_tokens: int = 256
     rows_per_step: int = 1
-    anchors_per_row: int = 32
+    rows_per_pass: int = 1
+    head_chunk_rows: int = CHUNK_ROWS
     log_every: int = 1
     checkpoint_every: int = 50
     keep_checkpoints: int = 3
@@ -206,7 +201,7 @@ class RunConfig:
             raise ConfigError(f"schema: {self.schema} is not known; this trainer reads {SCHEMA}")
         if not self.run_id:
             raise ConfigError("run_id: is empty; give the run a name")
-        for name in ("steps", "row_tokens", "rows_per_step", "anchors_per_row"):
+        for name in ("steps", "row_tokens", "rows_per_step", "rows_per_pass", "head_chunk_rows"):
             _positive(name, getattr(self, name))
         for name in ("log_every", "checkpoint_every", "keep_checkpoints"):
             _positive(name, getattr(self, name))

@@ -25,10 +25,11 @@ LAUNCH_ID = "AGENTOPS_LAUNCH_ID"
 _START_TICKS = 19  # field 22 of proc_pid_stat(5), counted after the ")" that ends field 2
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Heartbeat:
     """One sign of life, field by field as in the file."""
 
+    schema: int = 1
     run_id: str
     steps: int
     launch_id: str | None
@@ -44,7 +45,6 @@ class Heartbeat:
     checkpoint_writing: bool = False
     resumed_from_step: int | None = None
     detail: str | None = None
-    schema: int = 1
 
 
 @dataclass(frozen=True)
@@ -60,17 +60,17 @@ class Metric:
     acceptance_proxy: float | None = None
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class RunResult:
     """How a run ended; ``checkpoint`` is the newest one's directory."""
 
+    schema: int = 1
     run_id: str
     status: Status
     step: int
     loss: str | None
     checkpoint: str | None
     reason: str
-    schema: int = 1
 
 
 def decimal(value: float) -> str:
@@ -157,6 +157,21 @@ class RunFiles:
         """Write the result, then the last heartbeat: who sees it ended finds the result."""
         write_whole(self.directory / "result.json", _lines(plain(result)))
         self.state("failed" if result.status == "failed" else "finished", detail=result.reason)
+
+    def failed(self, reason: str) -> None:
+        """The run cannot go on; what was done so far stands."""
+        beat = self.beat
+        checkpoint = None if beat.checkpoint_step is None else f"step {beat.checkpoint_step}"
+        self.ended(
+            RunResult(
+                run_id=beat.run_id,
+                status="failed",
+                step=beat.step,
+                loss=beat.loss,
+                checkpoint=checkpoint,
+                reason=reason,
+            )
+        )
 
     def _append(self, metric: Metric) -> None:
         line = {

@@ -1,0 +1,164 @@
+"""One training step: read the target, draft, compare, step the optimiser.
+
+Holds the drafter with its optimiser. The denominator of the loss is known before the first pass,
+so several passes add up to exactly one big one. Which rows come next is ``trainer.schedule``'s,
+when to log or save is ``trainer.train``'s.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from trainer.acceptance import Proxy, proxy
+from trainer.anchors import draft_ids, positions
+from trainer.attention import plan_attention
+from trainer.batches import Batch, Features, assemble, read_features
+from trainer.config import DrafterSettings, RunConfig
+from trainer.corpus import Corpus
+from trainer.drafter import Drafter, DrafterConfig, LayerType, default_target_layer_ids
+from trainer.errors import ConfigError
+from trainer.loss import denominator, head_loss, teacher_rows
+from trainer.mask import Layout
+from trainer.optimizer import MasterOptimizer
+from trainer.schedule import Row
+from trainer.target import Target, TargetShape
+
+DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16}
+_LONGEST_READ = 4  # rows' worth of tokens that the target model reads at once, padding included
+
+
+@dataclass(frozen=True)
+class StepOutcome:
+    """What one step saw, still on the device: reading it waits for the device."""
+
+    loss: Tensor
+    grad_norm: Tensor
+    proxy: Proxy
+    tokens: int
+
+
+def drafter_config(
+    settings: DrafterSettings, shape: TargetShape, *, is_random: bool
+) -> DrafterConfig:
+    """The drafter that the settings ask for, on this target model.
+
+    Raises:
+        ConfigError: a setting cannot be used with this model, or the mask token is not given (only
+            a random target has an id that is known to be free: its last).
+    """
+    mask_token_id = settings.mask_token_id
+    if mask_token_id is None:
+        if not is_random:
+            raise ConfigError(
+                "drafter.mask_token_id: missing; name a reserved id of the target model's tokenizer"
+            )
+        mask_token_id = shape.vocab_size - 1
+    layers = shape.num_hidden_layers
+    full: tuple[LayerType, ...] = ("full_attention",) * settings.num_hidden_layers
+    taps = settings.target_layer_ids or default_target_layer_ids(layers, settings.tap_count or 1)
+    return DrafterConfig(
+        hidden_size=shape.hidden_size,
+        intermediate_size=settings.intermediate_size or shape.intermediate_size,
+        num_attention_heads=settings.num_attention_heads or shape.num_attention_heads,
+        num_key_value_heads=settings.num_key_value_heads or shape.num_key_value_heads,
+        head_dim=settings.head_dim or shape.head_dim,
+        vocab_size=shape.vocab_size,
+        num_target_layers=layers,
+        target_layer_ids=taps,
+        mask_token_id=mask_token_id,
+        layer_types=settings.layer_types or full,
+        block_size=settings.block_size,
+        sliding_window=settings.sliding_window,
+        rope_theta=shape.rope_theta,
+        rms_norm_eps=shape.rms_norm_eps,
+        max_position_embeddings=shape.max_position_embeddings,
+    )
+
+
+class Trainer:
+    """A drafter, its optimiser and its frozen target model, ready to step."""
+
+    def __init__(
+        self, config: RunConfig, target: Target, drafter: Drafter, device: torch.device
+    ) -> None:
+        self.config = config
+        self.target = target
+        self.drafter = drafter
+        self.device = device
+        self.optimizer = MasterOptimizer(drafter, config.optimizer)
+        self._backend = _backend(config, device)
+
+    def step(self, rows: Sequence[Row], corpus: Corpus, rate: float) -> StepOutcome:
+        """Train on these rows once, at this learning rate."""
+        size = self.config.rows_per_pass
+        passes = [
+            assemble(rows[first : first + size], corpus, self.config)
+            for first in range(0, len(rows), size)
+        ]
+        shares = [denominator(batch.supervision, self.config.loss) for batch in passes]
+        total = torch.stack(shares).sum()
+        loss = torch.zeros((), device=self.device)
+        seen: Proxy | None = None
+        for batch in passes:
+            part, found = self._pass(batch, total)
+            loss = loss + part
+            seen = found if seen is None else seen.plus(found)
+        assert seen is not None  # a step has at least one row
+        stepped = self.optimizer.step(rate)
+        return StepOutcome(loss, stepped.grad_norm, seen, sum(batch.tokens for batch in passes))
+
+    def _pass(self, batch: Batch, total: Tensor) -> tuple[Tensor, Proxy]:
+        budget = _LONGEST_READ * self.config.row_tokens
+        features = read_features(self.target, batch, tokens_per_read=budget, device=self.device)
+        supervision = batch.supervision.to(self.device)
+        layout = _moved(batch.layout, self.device)
+        hidden_NQH = self._draft(batch, layout, features)
+        teacher = None
+        if self.config.loss.objective == "forward_kl":
+            teacher = teacher_rows(features.final_NSH, layout.anchor, supervision)
+        result = head_loss(
+            hidden_NQH,
+            self.target.head_VH,
+            supervision,
+            self.config.loss,
+            total,
+            teacher=teacher,
+            chunk_rows=self.config.head_chunk_rows,
+        )
+        result.loss.backward()  # type: ignore[no-untyped-call]  # torch ships it without types
+        return result.loss.detach(), proxy(supervision, result.rows)
+
+    def _draft(self, batch: Batch, layout: Layout, features: Features) -> Tensor:
+        dtype = DTYPES[self.config.precision]
+        ids = draft_ids(batch.layout, batch.ids_NS, self.drafter.config.mask_token_id)
+        place = positions(batch.layout, batch.document_NS)
+        attend = plan_attention(self.drafter.config.mask_rules, layout, self._backend)
+        hidden: Tensor = self.drafter(
+            functional.embedding(ids.to(self.device), self.target.embedding_VH).to(dtype),
+            features.taps_NSF.to(dtype),
+            place.to(self.device),
+            attend,
+        )
+        return hidden
+
+
+def _moved(layout: Layout, device: torch.device) -> Layout:
+    return Layout(
+        layout.anchor.to(device),
+        layout.first.to(device),
+        layout.valid.to(device),
+        layout.context,
+        layout.block_size,
+    )
+
+
+def _backend(config: RunConfig, device: torch.device) -> Literal["sdpa", "flex"]:
+    if config.attention == "flex" and device.type == "cpu":
+        raise ConfigError("attention: 'flex' has no backward pass on the CPU; use 'sdpa'")
+    if config.attention == "auto":
+        return "flex" if device.type == "cuda" and config.compile else "sdpa"
+    return config.attention

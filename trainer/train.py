@@ -1,0 +1,285 @@
+"""The training loop: steps in order, files for whoever watches, checkpoints, and a way to stop.
+
+One call of :func:`train` is one process's share of a run: it starts from the newest checkpoint or
+from the beginning, and ends finished, stopped or failed. In deterministic mode a run that was
+killed and resumed gives bit-identical losses: all that is drawn is keyed by seed, epoch and
+document, and everything else is in the checkpoint. The mathematics is in ``trainer.step``.
+"""
+
+import hashlib
+import math
+import os
+import platform
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+
+import torch
+
+from trainer.checkpoint import Checkpoint, CheckpointStore
+from trainer.clock import Clock, SystemClock
+from trainer.config import RandomTarget, RunConfig, SyntheticData
+from trainer.corpus import Corpus
+from trainer.drafter import Drafter
+from trainer.errors import CheckpointError, TrainerError
+from trainer.files import canonical
+from trainer.heartbeat import Metric, RunFiles, RunResult, State, Status, log_line
+from trainer.loading import load_backbone
+from trainer.optimizer import learning_rate
+from trainer.reading import Json, build, plain
+from trainer.schedule import Place, Row, Schedule
+from trainer.step import DTYPES, StepOutcome, Trainer, drafter_config
+from trainer.stopping import StopRequest, listening
+from trainer.synthetic import synthetic_corpus
+from trainer.target import Target
+
+Reporter = Callable[[Metric], None]
+
+
+def train(
+    config: RunConfig, *, clock: Clock | None = None, report: Reporter | None = None
+) -> RunResult:
+    """Run until the last step, a request to stop, or a failure that is told in the result.
+
+    Args:
+        config: The run; its paths are absolute (``trainer.config.read_config``).
+        clock: The machine's when not given.
+        report: Called with each logged step; prints a log line when not given.
+
+    Raises:
+        TrainerError: the run cannot start or go on; ``result.json`` and the heartbeat say so too.
+    """
+    clock = clock or SystemClock()
+    directory = Path(config.output_dir)
+    directory.mkdir(parents=True, exist_ok=True)
+    files = RunFiles.open(
+        directory, clock, run_id=config.run_id, steps=config.steps, interval_ms=config.heartbeat_ms
+    )
+    with listening(directory) as request, _determinism(config):
+        files.state("starting")
+        try:
+            loop = _Loop(config, files, clock, request, report or _print_line)
+            result = loop.run()
+        except TrainerError as error:
+            files.failed(str(error))
+            raise
+        files.ended(result)
+        request.honoured()
+    return result
+
+
+@dataclass(frozen=True)
+class _Best:
+    """The best score of any checkpoint so far; lower is better."""
+
+    score: float | None = None
+
+    def beaten_by(self, score: float) -> bool:
+        """Whether a checkpoint of this score would be the best."""
+        return math.isfinite(score) and (self.score is None or score < self.score)
+
+
+class _Loop:
+    """The state of one call of :func:`train`."""
+
+    def __init__(
+        self,
+        config: RunConfig,
+        files: RunFiles,
+        clock: Clock,
+        request: StopRequest,
+        report: Reporter,
+    ) -> None:
+        self.config = config
+        self.files = files
+        self.clock = clock
+        self.request = request
+        self.report = report
+        device = _device(config)
+        self.trainer = _make_trainer(config, device)
+        self.corpus = load_corpus(config, self.trainer.target.shape.vocab_size)
+        self.store = CheckpointStore(
+            Path(config.output_dir) / "checkpoints", keep=config.keep_checkpoints
+        )
+        self.identity = _identity(config, self.trainer, self.corpus)
+        self.step = 0
+        self.saved_step: int | None = None
+        self.best = _Best()
+        self.losses: list[torch.Tensor] = []
+        place = Place()
+        found = self.store.load_newest() if config.resume == "latest" else None
+        if found is not None:
+            place = self._resume(found)
+        self.schedule = Schedule(
+            self.corpus.lengths, capacity=config.row_tokens, seed=config.seed, place=place
+        )
+
+    def run(self) -> RunResult:
+        """Step until the end or a request."""
+        self.files.state("training")
+        rows = self.schedule.rows()
+        while self.step < self.config.steps:
+            reason = self.request.reason
+            if reason is not None:
+                self.files.state("stopping", detail=reason)
+                self._save(then="stopping")
+                return self._result("stopped", f"asked to stop by {reason}")
+            metric = self._one_step(rows)
+            if not math.isfinite(metric.loss):
+                # The last checkpoint is from before; a new one would keep the damage.
+                return self._result("failed", f"loss is {metric.loss} at step {self.step}")
+            if self.step % self.config.checkpoint_every == 0 and self.step < self.config.steps:
+                self._save()
+        self._save(then="stopping")
+        return self._result("finished", f"all {self.config.steps} steps are done")
+
+    def _one_step(self, rows: Iterator[Row]) -> Metric:
+        started = self.clock.monotonic_s()
+        rate = learning_rate(self.config.optimizer, self.step + 1, self.config.steps)
+        outcome = self.trainer.step(
+            list(islice(rows, self.config.rows_per_step)), self.corpus, rate
+        )
+        self.step += 1
+        self.losses.append(outcome.loss)
+        metric = _metric(self.step, rate, outcome, lambda: self.clock.monotonic_s() - started)
+        is_logged = self.step % self.config.log_every == 0 or self.step == self.config.steps
+        self.files.progressed(metric, is_logged=is_logged)
+        if is_logged:
+            self.report(metric)
+        return metric
+
+    def _save(self, then: State = "training") -> None:
+        """Write a checkpoint of this step, unless it is there already."""
+        if self.saved_step == self.step:
+            return
+        self.files.state("checkpointing")
+        # A score over few steps would be luck; over those since the last checkpoint it is not.
+        score = float(torch.stack(self.losses).mean()) if self.losses else math.inf
+        is_best = self.best.beaten_by(score)
+        self.best = _Best(score) if is_best else self.best
+        state: dict[str, Json] = {
+            "identity": self.identity,
+            "config": plain(self.config),
+            "drafter": plain(self.trainer.drafter.config),
+            "place": plain(self.schedule.place),
+            "best": plain(self.best),
+            "versions": {"python": platform.python_version(), "torch": str(torch.__version__)},
+        }
+        self.store.save(self.step, self.trainer.optimizer.state(), state, is_best=is_best)
+        self.saved_step = self.step
+        self.losses.clear()
+        self.files.checkpointed(self.step)
+        self.files.state(then, detail=self.request.reason)
+
+    def _resume(self, found: Checkpoint) -> Place:
+        theirs = found.state.get("identity")
+        if theirs != self.identity:
+            raise CheckpointError(
+                f"{found.path}: is another run's ({_first_difference(theirs, self.identity)});"
+                " give another output_dir, or set resume to 'never'"
+            )
+        self.trainer.optimizer.load(found.tensors)
+        self.step = self.saved_step = found.step
+        self.best = build(_Best, found.state["best"])
+        self.files.resumed(found.step)
+        return build(Place, found.state["place"])
+
+    def _result(self, status: Status, reason: str) -> RunResult:
+        newest = self.store.newest()
+        return RunResult(
+            run_id=self.config.run_id,
+            status=status,
+            step=self.step,
+            loss=self.files.beat.loss,
+            checkpoint=None if newest is None else str(newest),
+            reason=reason,
+        )
+
+
+def load_corpus(config: RunConfig, vocab_size: int) -> Corpus:
+    """The documents that a run trains on."""
+    assert isinstance(config.data, SyntheticData)
+    return synthetic_corpus(
+        vocab_size=vocab_size,
+        documents=config.data.documents,
+        length=config.data.length,
+        seed=config.data.seed,
+    )
+
+
+def _make_trainer(config: RunConfig, device: torch.device) -> Trainer:
+    backbone = load_backbone(config.target, device)
+    shape = drafter_config(
+        config.drafter, backbone.shape, is_random=isinstance(config.target, RandomTarget)
+    )
+    drafter = Drafter(shape)
+    drafter.initialise(config.seed)
+    drafter = drafter.to(device, DTYPES[config.precision])
+    return Trainer(config, Target(backbone, shape.target_layer_ids), drafter, device)
+
+
+def _identity(config: RunConfig, trainer: Trainer, corpus: Corpus) -> dict[str, Json]:
+    """What must be equal for a checkpoint to be of this run; digests name what is large."""
+    return {
+        "run_id": config.run_id,
+        "seed": config.seed,
+        "target": trainer.target.backbone.digest,
+        "data": corpus.digest,
+        "drafter": hashlib.sha256(canonical(plain(trainer.drafter.config))).hexdigest(),
+        "loss": plain(config.loss),
+        "anchors": plain(config.anchors),
+        "precision": config.precision,
+        "row_tokens": config.row_tokens,
+        "rows_per_step": config.rows_per_step,
+    }
+
+
+def _first_difference(theirs: Json, ours: dict[str, Json]) -> str:
+    if not isinstance(theirs, dict):
+        return "it has no identity"
+    key = min(key for key in {*theirs, *ours} if theirs.get(key) != ours.get(key))
+    return f"{key}: {theirs.get(key)} there, {ours.get(key)} here"
+
+
+def _metric(step: int, rate: float, outcome: StepOutcome, elapsed_s: Callable[[], float]) -> Metric:
+    loss = float(outcome.loss)  # waits for the device, so the time below is the whole step's
+    return Metric(
+        step=step,
+        loss=loss,
+        grad_norm=float(outcome.grad_norm),
+        lr=rate,
+        tokens=outcome.tokens,
+        tokens_per_s=outcome.tokens / max(elapsed_s(), 1e-9),
+        acceptance_proxy=outcome.proxy.length,
+    )
+
+
+def _device(config: RunConfig) -> torch.device:
+    if config.device != "auto":
+        return torch.device(config.device)
+    return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+
+
+@contextmanager
+def _determinism(config: RunConfig) -> Iterator[None]:
+    """Torch's own settings while the run lasts; a caller's are put back."""
+    threads, was = torch.get_num_threads(), torch.are_deterministic_algorithms_enabled()
+    if config.deterministic:
+        # cuBLAS reads this when it starts; without it, deterministic mode refuses matrix products.
+        os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
+        torch.use_deterministic_algorithms(mode=True)
+    if config.threads is not None:
+        torch.set_num_threads(config.threads)
+    try:
+        yield
+    finally:
+        torch.use_deterministic_algorithms(mode=was)
+        torch.set_num_threads(threads)
+
+
+def _print_line(metric: Metric) -> None:
+    sys.stdout.write(log_line(metric) + "\n")
+    sys.stdout.flush()
