@@ -25,6 +25,9 @@ from torch.autograd.function import FunctionCtx, once_differentiable
 from trainer.anchors import Supervision
 from trainer.errors import ConfigError
 
+Objective = Literal["cross_entropy", "forward_kl"]
+Weighting = Literal["decay", "dpace", "plain"]
+
 CHUNK_ROWS = 2048
 """Rows per chunk: the head is read once a chunk, at an intensity far above any GPU's ridge."""
 
@@ -42,8 +45,8 @@ class LossConfig:
         alpha: D-PACE's floor under a row's probability.
     """
 
-    objective: Literal["cross_entropy", "forward_kl"] = "cross_entropy"
-    weighting: Literal["decay", "dpace", "plain"] = "decay"
+    objective: Objective = "cross_entropy"
+    weighting: Weighting = "decay"
     gamma: float | None = None
     alpha: float = 0.5
 

@@ -112,7 +112,8 @@ def flex_block_mask(layout: Layout, rule: MaskRule, *, tile: int = TILE) -> Bloc
     """Flex attention's block mask, by arithmetic on intervals instead of on Q * K pairs.
 
     A tile is listed when some row of it sees some key of it, and as full when all rows see all
-    keys, so it is exact. Works without waiting for the device.
+    keys, so it is exact; a tile that reaches behind the last row or key is never full. Nothing
+    here waits for the device.
     """
     seen = row_intervals(layout, rule)
     runs = ((seen.context_low, seen.context_high), (seen.block_low, seen.block_high))
@@ -124,10 +125,9 @@ def flex_block_mask(layout: Layout, rule: MaskRule, *, tile: int = TILE) -> Bloc
     for low, high in runs:
         low, high = low[..., None], high[..., None]  # noqa: PLW2901 - the same runs, per tile
         some = some | (torch.maximum(low, left) < torch.minimum(high, right))
-        # A last tile that ends behind the last key is never full: flex attention masks it.
         every = every | ((low <= left) & (right <= high))
-    some_tiles, every_tile = _by_row_tile(some, tile, any_=True), _by_row_tile(every, tile)
-    partial_count, partial_index = _listed(some_tiles & ~every_tile)
+    some_tile, every_tile = _row_tiles(some, tile).any(2), _row_tiles(every, tile).all(2)
+    partial_count, partial_index = _listed(some_tile & ~every_tile)
     full_count, full_index = _listed(every_tile)
 
     def sees(batch: Tensor, _head: Tensor, row: Tensor, key: Tensor) -> Tensor:
@@ -163,14 +163,13 @@ def _inside(key: Tensor, low: Tensor, high: Tensor) -> Tensor:
     return (key >= low[..., None]) & (key < high[..., None])
 
 
-def _by_row_tile(row_claim: Tensor, tile: int, *, any_: bool = False) -> Tensor:
-    """Reduce (N, Q, tiles) to (N, Q tiles, tiles); a missing row decides nothing."""
-    rows = row_claim.shape[1]
-    missing = -rows % tile
-    padding = row_claim.new_full((row_claim.shape[0], missing, row_claim.shape[2]), not any_)
-    padded = torch.cat([row_claim, padding], dim=1)
-    tiled = padded.view(len(padded), -1, tile, padded.shape[2])
-    return tiled.any(dim=2) if any_ else tiled.all(dim=2)
+def _row_tiles(row_claim: Tensor, tile: int) -> Tensor:
+    """(N, Q, tiles) as (N, Q tiles, tile, tiles); rows behind the last one claim nothing."""
+    missing = row_claim.new_zeros(
+        (row_claim.shape[0], -row_claim.shape[1] % tile, row_claim.shape[2])
+    )
+    padded = torch.cat([row_claim, missing], dim=1)
+    return padded.view(len(padded), -1, tile, padded.shape[2])
 
 
 def _listed(tiles: Tensor) -> tuple[Tensor, Tensor]:
