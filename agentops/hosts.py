@@ -146,7 +146,6 @@ class Host(BaseModel):
         """The pinned key's SHA-256 fingerprint; None while no key is pinned."""
         return None if self.host_key is None else fingerprint_of(self.host_key)
 
-    @property
     def route(self) -> tuple[str, ...]:
         """The way to the host, one word a layer, for journals and people."""
         if self.transport == "local":

@@ -1,1 +1,17 @@
-"""TODO."""
+"""What can be done on a host, and how its answer reads: the closed set of typed commands."""
+
+from collections.abc import Mapping
+
+from agentops.commands.base import Command, Completed, Malformed, Observation
+from agentops.commands.heartbeat import ReadHeartbeat
+from agentops.commands.host_probe import ProbeHost
+from agentops.commands.processes import ListProcesses
+from agentops.commands.signals import SignalProcess
+from agentops.commands.waiting import WaitUntil
+
+__all__ = ["COMMANDS", "Command", "Completed", "Malformed", "Observation"]
+
+COMMANDS: Mapping[str, type[Command]] = {
+    command.name: command
+    for command in (ProbeHost, ListProcesses, SignalProcess, WaitUntil, ReadHeartbeat)
+}

@@ -8,11 +8,14 @@ import hashlib
 import json
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
-from pydantic import BaseModel, ConfigDict, JsonValue
+from pydantic import BaseModel, ConfigDict, Field, JsonValue
 
 from journal.events import Effect, Identity, Retry
+
+# A journal line holds integers below 2^53 only, so no parser may hand on a larger one.
+Count = Annotated[int, Field(ge=0, lt=2**53)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +43,7 @@ class Malformed:
 
 
 class Observation(BaseModel):
-    """Base of typed results. No floats: integers with their unit in the name, or decimal strings."""
+    """Base of typed results. No floats: integers with a unit in the name, or decimal strings."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 

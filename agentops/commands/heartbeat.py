@@ -1,0 +1,116 @@
+"""The trainer's sign of life: ``read_heartbeat``.
+
+The file's form is the contract with the trainer, held by golden samples that both sides read; this
+side knows its fields and nothing of the trainer's code.
+"""
+
+import json
+from collections.abc import Sequence
+from typing import ClassVar, Literal
+
+from pydantic import ConfigDict, Field, ValidationError
+
+from agentops.commands.base import Count, Malformed, Observation
+from agentops.commands.script import ScriptCommand, only
+from journal.events import Effect, Retry
+
+_DECIMAL = r"^-?(\d{1,40}(\.\d{1,40})?(e[+-]?\d{1,4})?|nan|inf)$"
+
+
+class HeartbeatFields(Observation):
+    """What the trainer wrote. loss and tokens_per_s are decimal strings ("nan" is a value)."""
+
+    schema_version: Literal[1] = Field(alias="schema")
+    run_id: str = Field(max_length=200)
+    launch_id: str | None = Field(max_length=200)
+    pid: Count
+    start_ticks: Count
+    state: Literal[
+        "starting", "training", "evaluating", "checkpointing", "stopping", "finished", "failed"
+    ]
+    step: Count
+    steps: Count
+    loss: str | None = Field(pattern=_DECIMAL)
+    tokens_per_s: str | None = Field(pattern=_DECIMAL)
+    sequence: Count
+    updated_unix_ms: Count
+    checkpoint_step: Count | None
+    checkpoint_writing: bool
+    resumed_from_step: Count | None
+    detail: str | None = Field(max_length=2000)
+
+    model_config = ConfigDict(populate_by_name=True)
+
+
+class HeartbeatSeen(Observation):
+    """The file at one moment.
+
+    age_ms is the host's clock minus the time that the trainer wrote, or minus the file's own time
+    when its content cannot be read; negative if the clock was set back. problem says why there are
+    no fields although the file exists.
+    """
+
+    exists: bool
+    age_ms: int | None
+    heartbeat: HeartbeatFields | None
+    problem: Literal["unreadable", "not_json", "not_the_contract"] | None
+
+
+class _Raw(Observation):
+    exists: bool
+    modified_unix_ms: Count | None
+    content_hex: str | None
+    now_unix_ms: Count
+
+
+class ReadHeartbeat(ScriptCommand):
+    """The trainer's heartbeat file: step, state, loss and age."""
+
+    name: ClassVar[str] = "read_heartbeat"
+    effect: ClassVar[Effect] = "observes"
+    intrusiveness: ClassVar[int] = 0
+    retry: ClassVar[Retry] = "repeat"
+    assumptions: ClassVar[tuple[str, ...]] = (
+        "the trainer replaces the file in one step, so a reader never sees half of it",
+        "a file that exists proves that a trainer once ran, not that one runs",
+    )
+    silence: ClassVar[str] = "Nothing was learned; a missing file is an answer of its own."
+    metric_cards: ClassVar[dict[str, str]] = {
+        "step": "Optimizer steps done since the run's first start; it falls when a run resumes from"
+        " a checkpoint.",
+        "age_ms": "Host clock minus the time in the file. A long checkpoint makes it grow, too.",
+    }
+    python: ClassVar[tuple[str, ...]] = ("identity", "read_heartbeat")
+    shell: ClassVar[str | None] = "read_heartbeat"
+
+    path: str
+
+    def script_arguments(self) -> tuple[str, ...]:
+        """The path."""
+        return (self.path,)
+
+    def read(self, rows: Sequence[dict[str, object]]) -> HeartbeatSeen | Malformed:
+        """One row; the content's own faults are an answer, not a failure."""
+        raw = _Raw.model_validate(only(rows))
+        if not raw.exists:
+            return HeartbeatSeen(exists=False, age_ms=None, heartbeat=None, problem=None)
+        fields, problem = _fields(raw.content_hex)
+        written = raw.modified_unix_ms if fields is None else fields.updated_unix_ms
+        age_ms = None if written is None else raw.now_unix_ms - written
+        return HeartbeatSeen(exists=True, age_ms=age_ms, heartbeat=fields, problem=problem)
+
+
+_Problem = Literal["unreadable", "not_json", "not_the_contract"]
+
+
+def _fields(content_hex: str | None) -> tuple[HeartbeatFields | None, _Problem | None]:
+    if content_hex is None:
+        return None, "unreadable"
+    try:
+        content = json.loads(bytes.fromhex(content_hex))
+    except (ValueError, RecursionError):
+        return None, "not_json"
+    try:
+        return HeartbeatFields.model_validate(content), None
+    except ValidationError:
+        return None, "not_the_contract"

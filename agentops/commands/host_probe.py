@@ -1,0 +1,69 @@
+"""What kind of host this is: ``probe_host``.
+
+Here: clock, shells, tools, PATH, namespaces, memory. Not here: processes, GPUs.
+"""
+
+from collections.abc import Sequence
+from typing import ClassVar
+
+from agentops.commands.base import Count, Malformed, Observation
+from agentops.commands.script import ScriptCommand, only
+from journal.events import Effect, Retry
+
+
+class HostProbed(Observation):
+    """One host at one moment. unix_ms is the host's own clock.
+
+    tools are found on PATH, tools_off_path only elsewhere: that is how a tool is "not found" in
+    one layer and found in another. load_1m is the kernel's decimal text.
+    """
+
+    boot_id: str
+    pid_namespace: Count
+    namespace_init_start_ticks: Count
+    uptime_ticks: Count
+    ticks_per_s: Count
+    unix_ms: Count
+    hostname: str
+    kernel: str
+    machine: str
+    python: str | None
+    pidfd: bool
+    uid: Count
+    home: str | None
+    login_shell: str | None
+    path: tuple[str, ...]
+    tools: dict[str, str | None]
+    tools_off_path: dict[str, str]
+    cpus: Count
+    load_1m: str
+    memory_total_kib: Count
+    memory_available_kib: Count
+    cgroup: str
+    init_comm: str
+    init_visible: bool
+
+
+class ProbeHost(ScriptCommand):
+    """Clock, kernel, shells, tools, PATH, namespaces and memory of the host's innermost layer."""
+
+    name: ClassVar[str] = "probe_host"
+    effect: ClassVar[Effect] = "observes"
+    intrusiveness: ClassVar[int] = 0
+    retry: ClassVar[Retry] = "repeat"
+    assumptions: ClassVar[tuple[str, ...]] = (
+        "PATH is the one of a non-interactive session in this layer",
+        "in a container /proc/meminfo may show the whole machine's memory",
+    )
+    silence: ClassVar[str] = "Nothing was learned about the host."
+    metric_cards: ClassVar[dict[str, str]] = {
+        "unix_ms": "The host's wall clock; its distance from the controller's includes half of the"
+        " round trip.",
+        "memory_available_kib": "The kernel's estimate of what can be had without swapping.",
+    }
+    python: ClassVar[tuple[str, ...]] = ("identity", "probe_host")
+    shell: ClassVar[str | None] = "probe_host"
+
+    def read(self, rows: Sequence[dict[str, object]]) -> HostProbed | Malformed:
+        """One row."""
+        return HostProbed.model_validate(only(rows))

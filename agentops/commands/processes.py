@@ -1,0 +1,209 @@
+"""Which processes are there: ``list_processes`` and the row that all others speak about.
+
+Here: reading a whole table. Not here: which of them matters (``agentops.policy``), signals
+(``signals``).
+"""
+
+from collections.abc import Sequence
+from typing import ClassVar
+
+from pydantic import Field
+
+from agentops.commands.base import Count, Malformed, Observation
+from agentops.commands.script import ScriptCommand, text_of_hex
+from journal.events import Effect, Identity, Retry
+
+_HEX64 = r"^[0-9a-fA-F]{1,32}$"
+_SIGNALS_MAX = 64
+
+
+class ProcessRow(Observation):
+    """One process. Ticks are counted since boot; masks are signal numbers, ascending.
+
+    cmdline is empty for a zombie and cut at 8192 bytes. exe, cwd and launch_id are None where this
+    user may not read them, or there is none.
+    """
+
+    pid: int
+    ppid: int
+    pgid: int
+    sid: int
+    state: str
+    uid: int
+    threads: int
+    start_ticks: int
+    cpu_ticks: int
+    rss_kib: int
+    signals_ignored: tuple[int, ...]
+    signals_caught: tuple[int, ...]
+    signals_pending: tuple[int, ...]
+    comm: str
+    cmdline: tuple[str, ...]
+    exe: str | None
+    cwd: str | None
+    cgroup: str
+    wchan: str
+    launch_id: str | None
+
+
+class ProcessTable(Observation):
+    """All processes of one PID namespace at one moment, but kernel threads and the probe itself.
+
+    complete is False where this user is not shown all processes (hidepid).
+    """
+
+    boot_id: str
+    pid_namespace: int
+    namespace_init_start_ticks: int
+    uptime_ticks: int
+    ticks_per_s: int
+    complete: bool
+    processes: tuple[ProcessRow, ...]
+
+    def identity(self, row: ProcessRow) -> Identity:
+        """The identity of one of this table's rows."""
+        return Identity(
+            boot_id=self.boot_id,
+            pid_namespace=self.pid_namespace,
+            namespace_init_start_ticks=self.namespace_init_start_ticks,
+            pid=row.pid,
+            start_ticks=row.start_ticks,
+        )
+
+
+class _Header(Observation):
+    boot_id: str = Field(min_length=36, max_length=36)
+    pid_namespace: Count = Field(gt=0)
+    namespace_init_start_ticks: Count
+    uptime_ticks: Count
+    ticks_per_s: Count = Field(gt=0)
+    init_visible: bool
+    own: tuple[Count, ...] = Field(min_length=1)
+
+
+class _Raw(Observation):
+    pid: Count = Field(gt=0)
+    ppid: Count
+    pgid: Count
+    sid: Count
+    state: str = Field(min_length=1, max_length=1)
+    uid: Count
+    threads: Count
+    start_ticks: Count
+    cpu_ticks: Count
+    rss_kib: Count
+    ignored: str = Field(pattern=_HEX64)
+    caught: str = Field(pattern=_HEX64)
+    pending: str = Field(pattern=_HEX64)
+    shared_pending: str = Field(pattern=_HEX64)
+    comm: str
+    cmdline_hex: str
+    exe_hex: str | None
+    cwd_hex: str | None
+    cgroup_hex: str
+    wchan: str
+    launch_id_hex: str | None
+
+
+class ListProcesses(ScriptCommand):
+    """Every process of the host's PID namespace, read from /proc, each with its identity."""
+
+    name: ClassVar[str] = "list_processes"
+    effect: ClassVar[Effect] = "observes"
+    intrusiveness: ClassVar[int] = 0
+    retry: ClassVar[Retry] = "repeat"
+    assumptions: ClassVar[tuple[str, ...]] = (
+        "/proc is mounted and belongs to the PID namespace that the command runs in",
+        "processes of other PID namespaces are visible only from their host",
+        "a process that starts or ends during the reading may be missing",
+    )
+    silence: ClassVar[str] = "Nothing was learned: an empty host still answers with its own rows."
+    metric_cards: ClassVar[dict[str, str]] = {
+        "cpu_ticks": "User and system time of all threads since the start, in clock ticks; it never"
+        " falls. A difference of two readings is work done, one reading is not.",
+        "rss_kib": "Resident pages in KiB; shared pages count in every process that maps them.",
+        "threads": "Threads of the process; a Python interpreter that ends still counts them.",
+    }
+    python: ClassVar[tuple[str, ...]] = ("identity", "list_processes")
+    shell: ClassVar[str | None] = "list_processes"
+
+    def read(self, rows: Sequence[dict[str, object]]) -> ProcessTable | Malformed:
+        """The first row is the header."""
+        if not rows:
+            return Malformed("the header is missing")
+        header = _Header.model_validate(rows[0])
+        raw = [_Raw.model_validate(row) for row in rows[1:]]
+        probe = _tree_of(header.own, raw)
+        return ProcessTable(
+            boot_id=header.boot_id,
+            pid_namespace=header.pid_namespace,
+            namespace_init_start_ticks=header.namespace_init_start_ticks,
+            uptime_ticks=header.uptime_ticks,
+            ticks_per_s=header.ticks_per_s,
+            complete=header.init_visible,
+            processes=tuple(_row(entry) for entry in raw if entry.pid not in probe),
+        )
+
+
+def _tree_of(own: Sequence[int], rows: Sequence[_Raw]) -> frozenset[int]:
+    """The probe's pids: itself up to its session's leader, and everything below that.
+
+    Inside a container the leader is outside and its id reads 0; then the chain ends where the
+    parent is outside too. Names are never looked at: an innocent may be called like the probe.
+    """
+    parents = {row.pid: row for row in rows}
+    top = own[0]
+    for pid in own:
+        row = parents.get(pid)
+        if row is None:
+            break
+        top = pid
+        if row.pid == row.sid or row.ppid == 0:
+            break
+    tree = {top}
+    grown = True
+    while grown:
+        below = {row.pid for row in rows if row.ppid in tree} - tree
+        grown = bool(below)
+        tree |= below
+    return frozenset(tree)
+
+
+def _row(raw: _Raw) -> ProcessRow:
+    cmdline = text_of_hex(raw.cmdline_hex) or ""
+    cgroup = (text_of_hex(raw.cgroup_hex) or "").splitlines()
+    return ProcessRow(
+        pid=raw.pid,
+        ppid=raw.ppid,
+        pgid=raw.pgid,
+        sid=raw.sid,
+        state=raw.state,
+        uid=raw.uid,
+        threads=raw.threads,
+        start_ticks=raw.start_ticks,
+        cpu_ticks=raw.cpu_ticks,
+        rss_kib=raw.rss_kib,
+        signals_ignored=signal_numbers(raw.ignored),
+        signals_caught=signal_numbers(raw.caught),
+        signals_pending=tuple(
+            sorted({*signal_numbers(raw.pending), *signal_numbers(raw.shared_pending)})
+        ),
+        comm=raw.comm,
+        cmdline=tuple(cmdline.removesuffix("\0").split("\0")) if cmdline else (),
+        exe=text_of_hex(raw.exe_hex),
+        cwd=text_of_hex(raw.cwd_hex),
+        # Version 2's line is "0::PATH"; on a host with version 1 only, the last line stands.
+        cgroup=next((x[3:] for x in cgroup if x.startswith("0::")), cgroup[-1] if cgroup else ""),
+        wchan=raw.wchan,
+        launch_id=text_of_hex(raw.launch_id_hex),
+    )
+
+
+def signal_numbers(mask: str) -> tuple[int, ...]:
+    """Signal numbers of a mask in hex, as /proc/PID/status shows it.
+
+    >>> signal_numbers("4002")
+    (2, 15)
+    """
+    value = int(mask, 16)
+    return tuple(n for n in range(1, _SIGNALS_MAX + 1) if value >> (n - 1) & 1)

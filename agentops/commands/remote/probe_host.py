@@ -1,0 +1,73 @@
+"""Print what kind of host this is. Runs on hosts."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+
+from agentops.commands.remote.identity import answer, here, read_bytes, start_ticks
+
+TOOLS = (
+    "sh", "bash", "python3", "timeout", "setsid", "ps", "tmux", "nvidia-smi", "systemctl",
+    "docker", "pct", "sudo", "nsenter", "unshare", "busybox", "sha256sum", "ss", "dmesg", "strace",
+    "py-spy",
+)  # fmt: skip
+TOOLS_PATH_EXTRA = ("/usr/local/bin", "/usr/local/nvidia/bin", "/opt/conda/bin")
+
+
+def found(tool: str, folders: list[str]) -> str | None:
+    """First executable file of that name in the folders."""
+    for folder in folders:
+        path = os.path.join(folder, tool)
+        if os.access(path, os.X_OK) and not os.path.isdir(path):
+            return path
+    return None
+
+
+def memory_kib() -> dict[str, int]:
+    """The numbers of /proc/meminfo."""
+    lines = (read_bytes("/proc/meminfo") or b"").decode().splitlines()
+    pairs = (line.partition(":") for line in lines)
+    return {name: int(value.split()[0]) for name, _, value in pairs if value.split()}
+
+
+def main() -> None:
+    """One row."""
+    path = os.environ.get("PATH", "").split(":")
+    extra = [folder for folder in TOOLS_PATH_EXTRA if folder not in path]
+    system = os.uname()
+    memory = memory_kib()
+    load = (read_bytes("/proc/loadavg") or b"0 0 0").split()
+    row = here()
+    row.update(
+        unix_ms=time.time_ns() // 10**6,
+        uptime_ticks=time.clock_gettime_ns(time.CLOCK_BOOTTIME) * os.sysconf("SC_CLK_TCK") // 10**9,
+        ticks_per_s=os.sysconf("SC_CLK_TCK"),
+        hostname=system.nodename,
+        kernel=system.release,
+        machine=system.machine,
+        python="%d.%d.%d" % sys.version_info[:3],  # noqa: UP031
+        uid=os.getuid(),
+        home=os.environ.get("HOME"),
+        login_shell=os.environ.get("SHELL"),
+        path=path,
+        tools={tool: found(tool, path) for tool in TOOLS},
+        tools_off_path={
+            tool: found(tool, extra)
+            for tool in TOOLS
+            if not found(tool, path) and found(tool, extra)
+        },
+        cpus=len(os.sched_getaffinity(0)),
+        load_1m=load[0].decode(),
+        memory_total_kib=memory.get("MemTotal", 0),
+        memory_available_kib=memory.get("MemAvailable", 0),
+        cgroup=(read_bytes("/proc/self/cgroup", 4096) or b"").decode("utf-8", "replace"),
+        init_comm=(read_bytes("/proc/1/comm") or b"").decode("utf-8", "replace").rstrip("\n"),
+        init_visible=start_ticks(1) > 0,
+        pidfd=hasattr(os, "pidfd_open"),
+    )
+    answer(row)
+
+
+main()

@@ -1,0 +1,125 @@
+"""Commands whose work is a script on the host: how it is chosen, and how its answer is read.
+
+A script comes in Python (used where ``python3`` is 3.9 or newer) and, where that is possible, in
+POSIX sh. Both answer in the same form: JSON, one object a line, and a last line
+``{"done": ROWS}``. Without that line nothing was proved. Bytes that need not be text travel as hex.
+
+Here: bundling and reading. Not here: the scripts (``remote/``), which run on hosts and are data to
+this program; nothing in this package imports them.
+"""
+
+import json
+import re
+from abc import abstractmethod
+from collections.abc import Sequence
+from functools import cache
+from importlib.resources import files
+from typing import ClassVar
+
+from pydantic import ValidationError
+
+from agentops.commands.base import Command, Completed, Malformed, Observation
+
+_FUTURE = "from __future__ import annotations\n"
+_LOCAL_IMPORT = re.compile(r"^from agentops\.\S+ import (?:\([^)]*\)|[^\n(]*)\n", re.MULTILINE)
+_NEEDS_PYTHON = 'echo "python3 3.9 or newer was not found on PATH=$PATH" >&2; exit 69'
+NO_PYTHON_STATUS = 69
+# The version is read from its text: starting an interpreter to ask costs more than the answer.
+_CHOOSE = (
+    'p=$1 s=$2; shift 2; case $(python3 -V 2>/dev/null) in "Python 3."[1-9][0-9]* | "Python 3.9"*) '
+    'exec python3 -I -S -c "$p" "$@" ;; *) exec sh -c "$s" agentops "$@" ;; esac'
+)
+
+
+@cache
+def python_source(*names: str) -> str:
+    """The named scripts joined into one program, without the imports that only linters need."""
+    folder = files("agentops.commands") / "remote"
+    texts = ((folder / f"{name}.py").read_text("utf-8") for name in names)
+    return _FUTURE + "".join(_LOCAL_IMPORT.sub("", text.replace(_FUTURE, "")) for text in texts)
+
+
+@cache
+def shell_source(name: str) -> str:
+    """The named POSIX sh script."""
+    return (files("agentops.commands") / "remote" / f"{name}.sh").read_text("utf-8")
+
+
+class ScriptCommand(Command):
+    """A command that runs a script and reads its JSON lines."""
+
+    python: ClassVar[tuple[str, ...]]
+    """Scripts to join; the last one has the program."""
+    shell: ClassVar[str | None] = None
+    """The same in POSIX sh; None where Python is needed."""
+
+    def script_arguments(self) -> tuple[str, ...]:
+        """What the script is given."""
+        return ()
+
+    def argv(self) -> tuple[str, ...]:
+        """Python's script or the shell's, whichever the host can run."""
+        fallback = _NEEDS_PYTHON if self.shell is None else shell_source(self.shell)
+        program = python_source(*self.python)
+        return ("sh", "-c", _CHOOSE, "agentops", program, fallback, *self.script_arguments())
+
+    def parse(self, completed: Completed) -> Observation | Malformed:
+        """Require status 0 and the last line, then read the rows."""
+        if completed.exit_status == NO_PYTHON_STATUS:
+            return Malformed("the host has no python3 3.9 or newer, and this command needs it")
+        if completed.exit_status != 0:
+            said = completed.stderr[-300:].decode("utf-8", "backslashreplace").strip()
+            return Malformed(f"the script ended with status {completed.exit_status}: {said}")
+        if completed.stdout_truncated:
+            return Malformed("the answer is longer than the capture limit")
+        rows = _rows(completed.stdout)
+        if isinstance(rows, Malformed):
+            return rows
+        try:
+            return self.read(rows)
+        except ValidationError as error:
+            first = error.errors(include_url=False)[0]
+            place = ".".join(str(part) for part in first["loc"])
+            return Malformed(f"the answer's {place or 'row'} is wrong: {first['msg']}")
+
+    @abstractmethod
+    def read(self, rows: Sequence[dict[str, object]]) -> Observation | Malformed:
+        """Turn the rows into the observation.
+
+        Raises:
+            pydantic.ValidationError: a row is not what the script prints; nothing else is raised.
+        """
+
+
+def only(rows: Sequence[dict[str, object]]) -> dict[str, object]:
+    """The single row of a script that answers with one; {} (which no model accepts) otherwise."""
+    return rows[0] if len(rows) == 1 else {}
+
+
+def text_of_hex(value: object) -> str | None:
+    """Bytes sent as hex, shown as text; None when it is no hex."""
+    if not isinstance(value, str):
+        return None
+    try:
+        return bytes.fromhex(value).decode("utf-8", "backslashreplace")
+    except ValueError:
+        return None
+
+
+def _rows(stdout: bytes) -> list[dict[str, object]] | Malformed:
+    rows: list[dict[str, object]] = []
+    for number, line in enumerate(stdout.split(b"\n"), 1):
+        if not line:
+            continue
+        try:
+            row = json.loads(line)
+        except (ValueError, RecursionError):
+            return Malformed("a line of the answer is not JSON", number)
+        if not isinstance(row, dict):
+            return Malformed("a line of the answer is no JSON object", number)
+        if "done" in row:
+            if row["done"] != len(rows):
+                return Malformed(f"{len(rows)} rows arrived, {row['done']!r} were sent", number)
+            return rows
+        rows.append(row)
+    return Malformed("the last line of the answer is missing")
