@@ -5,7 +5,8 @@
     ├── DataError         a data file cannot be used (exit 2)
     ├── TargetError       the target model cannot be loaded or tapped (exit 2)
     ├── PreflightError    the target model fails a check that training depends on (exit 3)
-    └── CheckpointError   a checkpoint cannot be written or read (exit 4)
+    ├── CheckpointError   a checkpoint cannot be written or read (exit 4)
+    └── OutputError       a file for those who watch cannot be written (exit 4)
 
 A run that was asked to stop is a result, not an error (``trainer.train.Result``).
 """
@@ -45,5 +46,11 @@ class PreflightError(TrainerError):
 
 class CheckpointError(TrainerError):
     """A checkpoint cannot be written or read; earlier ones are untouched."""
+
+    exit_status: ClassVar[int] = 4
+
+
+class OutputError(TrainerError):
+    """A file for those who watch cannot be written; the run stops rather than go on unseen."""
 
     exit_status: ClassVar[int] = 4

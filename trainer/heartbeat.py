@@ -14,8 +14,9 @@ from pathlib import Path
 from typing import Literal
 
 from trainer.clock import Clock
+from trainer.errors import OutputError
 from trainer.files import write_whole
-from trainer.reading import plain
+from trainer.reading import Json, plain
 
 State = Literal[
     "starting", "training", "evaluating", "checkpointing", "stopping", "finished", "failed"
@@ -155,7 +156,7 @@ class RunFiles:
 
     def ended(self, result: RunResult) -> None:
         """Write the result, then the last heartbeat: who sees it ended finds the result."""
-        write_whole(self.directory / "result.json", _lines(plain(result)))
+        _write(self.directory / "result.json", plain(result))
         self.state("failed" if result.status == "failed" else "finished", detail=result.reason)
 
     def failed(self, reason: str) -> None:
@@ -185,14 +186,18 @@ class RunFiles:
         }
         if metric.acceptance_proxy is not None:
             line["acceptance_proxy"] = decimal(metric.acceptance_proxy)
-        with (self.directory / "metrics.jsonl").open("ab") as file:
-            file.write(json.dumps(line).encode() + b"\n")
+        path = self.directory / "metrics.jsonl"
+        try:
+            with path.open("ab") as file:
+                file.write(json.dumps(line).encode() + b"\n")
+        except OSError as error:
+            raise _unwritable(path, error) from error
 
     def _write(self) -> None:
         now_ms = self.clock.wall_ms()
         self.beat = replace(self.beat, sequence=self.beat.sequence + 1, updated_unix_ms=now_ms)
         self._last_ms = now_ms
-        write_whole(self.directory / "heartbeat.json", _lines(plain(self.beat)))
+        _write(self.directory / "heartbeat.json", plain(self.beat))
 
 
 def log_line(metric: Metric) -> str:
@@ -203,8 +208,15 @@ def log_line(metric: Metric) -> str:
     )
 
 
-def _lines(value: object) -> bytes:
-    return json.dumps(value, indent=1).encode() + b"\n"
+def _write(path: Path, value: Json) -> None:
+    try:
+        write_whole(path, json.dumps(value, indent=1).encode() + b"\n")
+    except OSError as error:
+        raise _unwritable(path, error) from error
+
+
+def _unwritable(path: Path, error: OSError) -> OutputError:
+    return OutputError(f"{path}: cannot be written ({error.strerror}); free space and start again")
 
 
 def _earlier_sequence(path: Path) -> int:

@@ -24,7 +24,7 @@ from trainer.clock import Clock, SystemClock
 from trainer.config import RandomTarget, RunConfig, SyntheticData
 from trainer.corpus import Corpus
 from trainer.drafter import Drafter
-from trainer.errors import CheckpointError, TrainerError
+from trainer.errors import CheckpointError, OutputError, TrainerError
 from trainer.files import canonical
 from trainer.heartbeat import Metric, RunFiles, RunResult, State, Status, log_line
 from trainer.loading import load_backbone
@@ -63,6 +63,8 @@ def train(
         try:
             loop = _Loop(config, files, clock, request, report or _print_line)
             result = loop.run()
+        except OutputError:
+            raise  # nothing more can be said in files
         except TrainerError as error:
             files.failed(str(error))
             raise
