@@ -3,15 +3,27 @@
 from collections.abc import Mapping
 
 from agentops.commands.base import Command, Completed, Malformed, Observation
+from agentops.commands.deploy import DeployFiles
+from agentops.commands.files import FileDigest, TailLog
 from agentops.commands.heartbeat import ReadHeartbeat
 from agentops.commands.host_probe import ProbeHost
+from agentops.commands.launch import Launch
 from agentops.commands.processes import ListProcesses
 from agentops.commands.signals import SignalProcess
 from agentops.commands.waiting import WaitUntil
 
 __all__ = ["COMMANDS", "Command", "Completed", "Malformed", "Observation"]
 
-COMMANDS: Mapping[str, type[Command]] = {
-    command.name: command
-    for command in (ProbeHost, ListProcesses, SignalProcess, WaitUntil, ReadHeartbeat)
-}
+_ALL: tuple[type[Command], ...] = (
+    DeployFiles,
+    FileDigest,
+    Launch,
+    ListProcesses,
+    ProbeHost,
+    ReadHeartbeat,
+    SignalProcess,
+    TailLog,
+    WaitUntil,
+)
+
+COMMANDS: Mapping[str, type[Command]] = {command.name: command for command in _ALL}

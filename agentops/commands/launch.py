@@ -1,0 +1,78 @@
+"""Starting a job that outlives the connection: ``launch``.
+
+The program gets a session of its own, a closed stdin, the log as both outputs, and the launch id in
+its environment. The answer comes when the process was seen with that id, not when a shell returned.
+"""
+
+import re
+from collections.abc import Sequence
+from typing import ClassVar, Literal
+
+from pydantic import Field, JsonValue, field_validator
+
+from agentops.commands.base import Malformed, Observation
+from agentops.commands.script import ScriptCommand, only
+from journal.events import Effect, Identity, Retry
+
+_VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,127}")
+
+
+class Launched(Observation):
+    """Whether this call started the job, and which process it is.
+
+    For refusal "already_running" identity is the process found with the same launch id, so a
+    repeated launch finds its first one. With "not_observed" something may run: look by launch id.
+    """
+
+    started: bool
+    identity: Identity | None
+    refusal: (
+        Literal["already_running", "log_in_use", "cannot_start", "ended_at_once", "not_observed"]
+        | None
+    )
+    detail: str
+
+
+class Launch(ScriptCommand):
+    """Start a program in a session of its own, once per launch id and once per log."""
+
+    name: ClassVar[str] = "launch"
+    effect: ClassVar[Effect] = "changes"
+    intrusiveness: ClassVar[int] = 3
+    retry: ClassVar[Retry] = "idempotent"
+    assumptions: ClassVar[tuple[str, ...]] = (
+        "whoever else starts this job writes to the same log and keeps it open",
+        "a process that was started may end at any moment after",
+    )
+    silence: ClassVar[str] = "Unknown whether the job runs; look for its launch id."
+    python: ClassVar[tuple[str, ...]] = ("identity", "launch")
+
+    argv_: tuple[str, ...] = Field(alias="argv", min_length=1)
+    env: dict[str, str] = Field(default_factory=dict)
+    cwd: str = Field(pattern=r"^/")
+    log: str = Field(pattern=r"^/")
+    launch_id: str = Field(pattern=r"^[A-Za-z0-9._:-]{1,200}$")
+
+    @field_validator("env")
+    @classmethod
+    def _names(cls, value: dict[str, str]) -> dict[str, str]:
+        for name in value:
+            if not _VARIABLE.fullmatch(name):
+                raise ValueError(f"{name!r} cannot be the name of an environment variable")
+        return value
+
+    def arguments(self) -> dict[str, JsonValue]:
+        """The arguments by their public names."""
+        dumped: dict[str, JsonValue] = self.model_dump(mode="json", by_alias=True)
+        return dumped
+
+    def script_arguments(self) -> tuple[str, ...]:
+        """The job as JSON."""
+        return (self.model_dump_json(by_alias=True),)
+
+    def read(self, rows: Sequence[dict[str, object]]) -> Launched | Malformed:
+        """One row; a job that was started has an identity."""
+        launched = Launched.model_validate(only(rows))
+        if launched.started and (launched.identity is None or launched.refusal is not None):
+            return Malformed("the answer says started and does not say which process")
+        return launched

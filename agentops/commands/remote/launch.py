@@ -1,0 +1,116 @@
+"""Start a program that outlives the session, once per launch id and log. Runs on hosts.
+
+Its log is locked, and the lock lives as long as any process has the log open: a second launch
+with the same log is refused while the first one's processes live, whoever started them.
+"""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import json
+import os
+import subprocess
+import sys
+import time
+
+from agentops.commands.remote.identity import answer, here, read_bytes, stat_fields
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+SETTLE_S = 2.0
+PAUSE_S = 0.01
+
+
+def running(variable: bytes) -> int | None:
+    """A living process with this launch id in its environment; the oldest if there are more."""
+    found = []
+    for name in os.listdir("/proc"):
+        if not name.isdigit() or int(name) == os.getpid():
+            continue
+        environment = read_bytes("/proc/" + name + "/environ") or b""
+        fields = stat_fields(name)
+        if variable in environment.split(b"\0") and fields and fields[0] not in (b"Z", b"X"):
+            found.append((int(fields[19]), int(name)))
+    return min(found)[1] if found else None
+
+
+def identity(pid: int) -> dict[str, object] | None:
+    """The process's identity; None if it is gone."""
+    fields = stat_fields(pid)
+    if fields is None or fields[0] in (b"Z", b"X"):
+        return None
+    place = here()
+    place.update(pid=pid, start_ticks=int(fields[19]))
+    return place
+
+
+def refuse(reason: str, detail: str, known: dict[str, object] | None = None) -> None:
+    """Answer that nothing was started."""
+    answer({"started": False, "refusal": reason, "detail": detail, "identity": known})
+
+
+def start(job: dict[str, Any], log: int) -> None:
+    """Start it in a session of its own, and answer when its identity was observed."""
+    environment = {k: v for k, v in os.environ.items() if not k.startswith(("LC_", "SSH_"))}
+    environment.update(job["env"])
+    environment["AGENTOPS_LAUNCH_ID"] = job["launch_id"]
+    try:
+        child = subprocess.Popen(
+            job["argv"],
+            cwd=job["cwd"],
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=log,
+            start_new_session=True,
+        )
+    except OSError as error:
+        refuse("cannot_start", "%s: %s" % (error.filename, error.strerror))  # noqa: UP031
+        return
+    variable = b"AGENTOPS_LAUNCH_ID=" + job["launch_id"].encode()
+    deadline = time.monotonic() + SETTLE_S
+    while time.monotonic() < deadline:
+        known = identity(child.pid)
+        environ = read_bytes("/proc/%d/environ" % child.pid) or b""  # noqa: UP031
+        if known is not None and variable in environ.split(b"\0"):
+            answer({"started": True, "refusal": None, "detail": "", "identity": known})
+            return
+        status = child.poll()
+        if status is not None:
+            refuse("ended_at_once", "status %d" % status)  # noqa: UP031
+            return
+        time.sleep(PAUSE_S)
+    refuse("not_observed", "pid %d" % child.pid)  # noqa: UP031
+
+
+def main() -> None:
+    """Argument: the job as JSON."""
+    job = json.loads(sys.argv[1])
+    variable = b"AGENTOPS_LAUNCH_ID=" + job["launch_id"].encode()
+    try:
+        log = os.open(job["log"], os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
+    except OSError as error:
+        refuse("cannot_start", "%s: %s" % (job["log"], error.strerror))  # noqa: UP031
+        return
+    try:
+        fcntl.flock(log, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as error:
+        if error.errno != errno.EWOULDBLOCK:
+            raise
+        pid = running(variable)
+        if pid is None:
+            refuse("log_in_use", "a process of another launch has the log open")
+        else:
+            refuse("already_running", "this launch id is running", identity(pid))
+        return
+    pid = running(variable)
+    if pid is not None:
+        refuse("already_running", "this launch id is running", identity(pid))
+        return
+    start(job, log)
+
+
+main()
