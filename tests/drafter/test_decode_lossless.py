@@ -10,7 +10,7 @@ from torch import Tensor
 
 from trainer.acceptance import acceptance
 from trainer.config import RandomTarget
-from trainer.decode import Sampling, decode, distribution, rejection
+from trainer.decode import Sampling, decode, distribution, greedy_acceptance, rejection
 from trainer.drafter import Drafter, DrafterConfig, LayerType
 from trainer.errors import ConfigError
 from trainer.qwen3 import random_model
@@ -69,6 +69,17 @@ def test_greedy_output_is_the_target_models(
     decoded = decode(target, _drafter(target, layers, block_size), prompt, new_tokens=count)
     assert list(decoded.tokens) == _greedy(target, prompt, count)
     assert 1 + sum(each.produced for each in decoded.rounds) == count
+
+
+def test_a_right_token_behind_a_wrong_one_is_not_accepted() -> None:
+    choice = torch.tensor([4, 5, 6, 7])
+    logits = torch.nn.functional.one_hot(choice, 9).float()
+    for drafted, accepted, bonus in (
+        ([4, 5, 6], 3, 7),
+        ([4, 0, 6], 1, 5),
+        ([0, 5, 6], 0, 4),
+    ):
+        assert greedy_acceptance(torch.tensor(drafted), logits) == (accepted, bonus)
 
 
 def _distribution(draw: st.DrawFn, size: int) -> list[float]:

@@ -14,6 +14,7 @@ from tests.support.layouts import Packed, packed_rows, unhurried
 from trainer.anchors import Supervision, supervise
 from trainer.errors import ConfigError
 from trainer.loss import (
+    EagerRowMath,
     HeadLoss,
     LossConfig,
     Objective,
@@ -193,6 +194,34 @@ def test_no_logits_outlive_their_chunk() -> None:
         _loss(case, LossConfig())
     rows = len(case.supervision.rows)
     assert max(tensor.numel() for tensor in kept) <= rows * WIDTH < rows * VOCABULARY
+
+
+class _Recording(EagerRowMath):
+    """The eager row math, which notes how many rows of logits exist at one time."""
+
+    def __init__(self) -> None:
+        self.rows: list[int] = []
+
+    def statistics(self, logits: Tensor, labels: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        self.rows.append(len(logits))
+        return super().statistics(logits, labels)
+
+
+def test_a_chunk_holds_whole_blocks_and_no_more_rows_than_asked() -> None:
+    case, seen = _sample(), _Recording()
+    offsets = torch.tensor(case.supervision.offsets)
+    config = LossConfig()
+    total = denominator(case.supervision, config)
+    for limit in (8, 14, 1 << 20):
+        seen.rows.clear()
+        head_loss(
+            case.hidden, case.head, case.supervision, config, total,
+            chunk_rows=limit, row_math=seen,
+        )  # fmt: skip
+        assert max(seen.rows) <= limit
+        assert set(torch.tensor(seen.rows).cumsum(0).tolist()) <= set(offsets.tolist())
+        assert sum(seen.rows) == len(case.supervision.rows)
+    assert len(seen.rows) == 1
 
 
 def test_the_head_gets_no_gradient_and_upstream_scales_ours() -> None:
