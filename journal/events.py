@@ -2,10 +2,11 @@
 
 Each payload is a bare fact, frozen, past tense. Time, identity, host, incident and the outputs'
 commitments are in the envelope (``journal.envelope``), so no model here reads a clock. Numbers are
-integers with their unit in the name; rates and losses are decimal strings.
+integers with their unit in the name; rates and losses are decimal strings. The closed union of them
+is in ``journal.kinds``.
 """
 
-from typing import Annotated, Literal
+from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field, JsonValue
 
@@ -44,9 +45,10 @@ class Identity(Payload):
 
 
 class SessionStarted(Payload):
-    """One process opened the journal for writing."""
+    """One process opened the journal for writing. ``journal`` is the id in its ``format.json``."""
 
     kind: Literal["session_started"] = "session_started"
+    journal: str
     agentops_version: str
     python: str
     platform: str
@@ -147,7 +149,7 @@ class CommandFailed(Payload):
 
 
 class CommandOutcomeUnknown(Payload):
-    """Sent, and no end marker came. It may or may not have run; a probe settles it, never a repeat."""
+    """Sent, and no end marker came: it may have run or not. A probe settles it, never a repeat."""
 
     kind: Literal["command_outcome_unknown"] = "command_outcome_unknown"
     command_id: str
@@ -249,7 +251,7 @@ class ApprovalExpired(Payload):
 
 
 class DefinitionRecorded(Payload):
-    """What a command or condition means, once per content digest, so old journals explain themselves."""
+    """What a command or condition means, once per digest: old journals explain themselves."""
 
     kind: Literal["definition_recorded"] = "definition_recorded"
     digest: str
@@ -267,8 +269,29 @@ class ConfigurationLoaded(Payload):
     body: JsonObject
 
 
+class SegmentStarted(Payload):
+    """The stream went on in a new file; the one before is closed for ever with this digest."""
+
+    kind: Literal["segment_started"] = "segment_started"
+    number: int
+    previous_bytes: int
+    previous_sha256: str
+
+
+class KeyRotated(Payload):
+    """The signing key changed. Both keys signed ``statement``, which names both public lines."""
+
+    kind: Literal["key_rotated"] = "key_rotated"
+    old_key: str
+    new_key: str
+    statement: str
+
+
 class Sealed(Payload):
-    """A seal over this stream was signed and written to seals.jsonl."""
+    """A seal over this stream was signed and written to seals.jsonl.
+
+    ``size`` and ``root`` (hex) are of the stream before this event.
+    """
 
     kind: Literal["sealed"] = "sealed"
     size: int
@@ -326,6 +349,20 @@ class Heartbeat(Payload):
     interval_ms: int
 
 
+class ActingFrozen(Payload):
+    """An operator stopped all acting, on the envelope's host or, if it names none, everywhere."""
+
+    kind: Literal["acting_frozen"] = "acting_frozen"
+    reason: str
+
+
+class ActingThawed(Payload):
+    """An operator allowed acting again."""
+
+    kind: Literal["acting_thawed"] = "acting_thawed"
+    reason: str
+
+
 class Imported(Payload):
     """One record taken over from elsewhere, with the grade of what could be known."""
 
@@ -333,41 +370,3 @@ class Imported(Payload):
     source: str
     grade: Literal["A", "B", "C", "T"]
     body: JsonObject
-
-
-Outcome = (
-    CommandDenied | CommandNotSent | CommandCompleted | CommandFailed | CommandOutcomeUnknown
-)
-AnyPayload = Annotated[
-    SessionStarted
-    | SessionEnded
-    | IncidentOpened
-    | IncidentNoted
-    | IncidentClosed
-    | CommandIntended
-    | CommandDenied
-    | CommandNotSent
-    | CommandCompleted
-    | CommandFailed
-    | CommandOutcomeUnknown
-    | CommandReconciled
-    | ObservationParsed
-    | DecisionMade
-    | VerdictReached
-    | ProposalReceived
-    | ApprovalRequested
-    | ApprovalGranted
-    | ApprovalRefused
-    | ApprovalExpired
-    | DefinitionRecorded
-    | ConfigurationLoaded
-    | Sealed
-    | SealAnchored
-    | Redacted
-    | CaptureFailed
-    | JournalRecovered
-    | JournalRead
-    | Heartbeat
-    | Imported,
-    Field(discriminator="kind"),
-]

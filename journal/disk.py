@@ -1,0 +1,198 @@
+"""Bytes that stay: append-only files whose callers share one fdatasync.
+
+``AppendFile`` is the group commit: many threads write, one syncs for all of them, and nobody is
+told "durable" before the bytes are. A failed write or sync marks the file failed for good; the
+owner opens a new one after cutting off what was never acknowledged. Not here: what the bytes mean.
+"""
+
+import fcntl
+import os
+import sys
+import threading
+from pathlib import Path
+from typing import Protocol
+
+from journal.errors import WriteFailed
+
+FILE_MODE = 0o600
+FOLDER_MODE = 0o700
+
+
+class Disk(Protocol):
+    """The two calls that can fail on a disk, as a seam."""
+
+    def write(self, descriptor: int, data: bytes) -> int:
+        """Append; gives how many bytes were taken."""
+
+    def sync(self, descriptor: int) -> None:
+        """Return once the file's bytes and size are on stable storage."""
+
+
+class SystemDisk:
+    """The operating system's own calls."""
+
+    def write(self, descriptor: int, data: bytes) -> int:
+        """Append; gives how many bytes were taken."""
+        return os.write(descriptor, data)
+
+    def sync(self, descriptor: int) -> None:
+        """Return once the file's bytes and size are on stable storage."""
+        if sys.platform == "darwin":  # fsync(2) there leaves the drive's cache unflushed
+            fcntl.fcntl(descriptor, fcntl.F_FULLFSYNC)
+        else:
+            os.fdatasync(descriptor)
+
+
+class AppendFile:
+    """One file, appended to by the threads of one process, synced for all of them at once.
+
+    Attributes:
+        size: Bytes written, durable or not.
+        durable: Bytes known to be on stable storage.
+        failed: The error that ended this file's use, or None.
+    """
+
+    def __init__(self, path: Path, disk: Disk) -> None:
+        self.path = path
+        self._disk = disk
+        self._turn = threading.Condition()
+        self._syncing = False
+        flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC
+        existed = path.exists()
+        try:
+            self._descriptor = os.open(path, flags, FILE_MODE)
+            if not existed:
+                sync_folder(path.parent)
+        except OSError as error:
+            raise WriteFailed(f"cannot open {path} for appending: {error.strerror}") from error
+        self.size = self.durable = os.fstat(self._descriptor).st_size
+        self.failed: OSError | None = None
+
+    def write(self, data: bytes) -> int:
+        """Append without waiting; gives the offset at which the data begins.
+
+        Raises:
+            WriteFailed: The disk took less than all of it; the file is failed.
+        """
+        with self._turn:
+            self._refuse_if_failed()
+            offset = self.size
+            rest = memoryview(data)
+            try:
+                while rest:
+                    rest = rest[self._disk.write(self._descriptor, bytes(rest)) :]
+            except OSError as error:
+                self._fail(error)
+                self._refuse_if_failed()
+            self.size = offset + len(data)
+            return offset
+
+    def wait_durable(self, upto: int) -> None:
+        """Return once the first *upto* bytes are durable; one of the waiters syncs for all.
+
+        Raises:
+            WriteFailed: The sync failed, or the file failed before these bytes were durable.
+        """
+        with self._turn:
+            while self.durable < upto:
+                self._refuse_if_failed()
+                if self._syncing:
+                    self._turn.wait()
+                else:
+                    self._sync_once()
+
+    def close(self) -> None:
+        """Let go of the descriptor, after a sync under way has ended; nothing more is synced."""
+        with self._turn:
+            while self._syncing:  # a closed number could be given to another file under its feet
+                self._turn.wait()
+            if self._descriptor >= 0:
+                os.close(self._descriptor)
+                self._descriptor = -1
+
+    def _sync_once(self) -> None:
+        covered = self.size
+        self._syncing = True
+        self._turn.release()
+        failure: OSError | None = None
+        try:
+            self._disk.sync(self._descriptor)
+        except OSError as error:
+            failure = error
+        finally:
+            self._turn.acquire()
+            self._syncing = False
+        if failure is not None:
+            self._fail(failure)
+        elif self.failed is None:
+            self.durable = covered
+        self._turn.notify_all()
+
+    def _fail(self, error: OSError) -> None:
+        self.failed = error
+        self._turn.notify_all()
+
+    def _refuse_if_failed(self) -> None:
+        if self.failed is not None:
+            reason = self.failed.strerror or str(self.failed)
+            raise WriteFailed(f"cannot write to {self.path}: {reason}; nothing was acknowledged")
+
+
+def sync_folder(folder: Path) -> None:
+    """Make the names in a folder durable."""
+    descriptor = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def make_folder(folder: Path) -> None:
+    """Make a folder, and those above it, for its owner only; its name is durable afterwards."""
+    if folder.is_dir():
+        return
+    make_folder(folder.parent)
+    folder.mkdir(mode=FOLDER_MODE, exist_ok=True)
+    sync_folder(folder.parent)
+
+
+def cut(path: Path, size: int) -> None:
+    """Shorten a file to *size* bytes, durably.
+
+    Raises:
+        WriteFailed: The disk refused.
+    """
+    try:
+        descriptor = os.open(path, os.O_WRONLY | os.O_CLOEXEC)
+        try:
+            os.ftruncate(descriptor, size)
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+    except OSError as error:
+        raise WriteFailed(f"cannot shorten {path}: {error.strerror}") from error
+
+
+def write_whole(path: Path, data: bytes) -> None:
+    """Put a whole file in place at once, durably: a reader sees the old one or the new one.
+
+    Raises:
+        WriteFailed: The disk refused; the old file is untouched.
+    """
+    beside = path.with_name(f".{path.name}.{os.getpid()}.new")
+    try:
+        descriptor = os.open(
+            beside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, FILE_MODE
+        )
+        try:
+            rest = memoryview(data)
+            while rest:
+                rest = rest[os.write(descriptor, rest) :]
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+        beside.replace(path)
+        sync_folder(path.parent)
+    except OSError as error:
+        beside.unlink(missing_ok=True)
+        raise WriteFailed(f"cannot write {path}: {error.strerror}") from error

@@ -1,0 +1,86 @@
+"""From what a caller hands in to what can be chained: redaction, outputs, id, time.
+
+Here: everything about a new event that needs no place in the chain, so that it is done outside the
+writer's mutex. Not here: the chain and the disk's acknowledgement (``journal.writer``).
+"""
+
+import os
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from journal.blobs import BlobWriter, Output
+from journal.clock import Clock
+from journal.disk import Disk, SystemDisk
+from journal.envelope import Actor, Draft, NewEvent, OutputRef
+from journal.events import CommandIntended, JsonObject
+from journal.machine import Machine, RandomSource, this_machine, ulid
+from journal.redaction import Redactor
+from journal.streams import SEGMENT_BYTES
+
+SEAL_EVERY = 256  # events; bounds what an attacker with the disk can rewrite unsealed
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """The journal's seams and sizes, each with its ordinary value."""
+
+    disk: Disk = field(default_factory=SystemDisk)
+    random: RandomSource = os.urandom
+    machine: Machine = field(default_factory=this_machine)
+    redactor: Redactor = field(default_factory=Redactor)
+    segment_bytes: int = SEGMENT_BYTES
+    seal_every: int = SEAL_EVERY
+
+
+@dataclass(frozen=True, slots=True)
+class Drafter:
+    """Makes drafts for one session. ``actor`` is who acts unless the event names another."""
+
+    blobs: BlobWriter
+    clock: Clock
+    actor: Actor
+    settings: Settings
+
+    def drafts(self, new: Sequence[NewEvent]) -> list[Draft]:
+        """Redact, store the outputs with one sync for all, and give each event id and time."""
+        redactor = self.settings.redactor
+        outputs: dict[tuple[int, str], Output] = {}
+        ready: list[tuple[NewEvent, JsonObject, Counter[str]]] = []
+        for place, one in enumerate(new):
+            data, counts = redactor.payload(one.payload)
+            for name, given in one.attachments.items():
+                outputs[place, name], found = redactor.output(Output.of(given))
+                counts.update(found)
+            ready.append((one, data, counts))
+        stored = self.blobs.store(outputs)
+        return [
+            self._draft(
+                one, data, counts, {name: r for (at, name), r in stored.items() if at == place}
+            )
+            for place, (one, data, counts) in enumerate(ready)
+        ]
+
+    def _draft(
+        self, new: NewEvent, data: JsonObject, counts: Counter[str], out: dict[str, OutputRef]
+    ) -> Draft:
+        payload = self.settings.redactor.rebuilt(new.payload, data) if counts else new.payload
+        idem = new.idem
+        if idem is None and isinstance(payload, CommandIntended):
+            idem = payload.command_id
+        wall_us = self.clock.wall_us()
+        return Draft(
+            id=ulid(wall_us, self.settings.random),
+            ts_us=wall_us,
+            mono_us=self.clock.mono_ns() // 1_000,
+            boot=self.settings.machine.boot_id,
+            incident=new.incident,
+            host=new.host,
+            actor=new.actor or self.actor,
+            cause=new.cause,
+            idem=idem,
+            payload=payload,
+            data=data,
+            out=out,
+            redacted=dict(counts),
+        )

@@ -1,0 +1,328 @@
+"""The envelope around every event: who, when, where, after which, and with which outputs.
+
+Here: the types that callers hand in and get back, and the one mapping between an event and its
+canonical line. Not here: which payloads exist (``journal.events``), how lines are stored
+(``journal.segments``), whether a chain holds (``journal.verification``).
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError
+
+from journal.errors import LineProfileError
+from journal.events import JsonObject, Payload
+from journal.kinds import PAYLOADS
+from journal.lines import canonical, leaf_hash, loads
+from journal.upcasting import current_schema, upcast
+
+if TYPE_CHECKING:
+    from journal.capture import Capture
+
+VERSION = 1
+ActorKind = Literal["human", "agent", "engine", "system"]
+
+
+@dataclass(frozen=True, slots=True)
+class Actor:
+    """Who did it: a person, an agent (with its model), the engine, or the system itself.
+
+    id names one person or agent, never a shared account; on_behalf_of names the person for whom
+    an agent or the engine acts.
+    """
+
+    kind: ActorKind
+    id: str
+    model: str | None = None
+    on_behalf_of: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class HostRef:
+    """The machine or container acted on: its name here, and the fingerprint of its host key."""
+
+    name: str
+    fingerprint: str
+
+
+@dataclass(frozen=True, slots=True)
+class OutputRef:
+    """What a line says about one attachment; the bytes are in the blob pack.
+
+    commitment is HMAC-SHA256 in hex, keyed with the salt beside the blob, over the stored bytes.
+    length_bytes counts what the command wrote, stored_bytes what was kept: they differ when
+    truncated or redacted. file, offset and size_bytes say where the blob lies.
+    """
+
+    commitment: str
+    length_bytes: int
+    stored_bytes: int
+    truncated: bool
+    file: str
+    offset: int
+    size_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class NewEvent:
+    """What a caller hands to ``append``.
+
+    idem is unique for ever over all streams; for an intent it is its command_id by default.
+    cause is the id of the event that led to this one. attachments go to the blob pack.
+    """
+
+    payload: Payload
+    incident: str | None = None
+    host: HostRef | None = None
+    cause: str | None = None
+    idem: str | None = None
+    actor: Actor | None = None
+    attachments: "Mapping[str, bytes | Capture]" = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """One stored event. ``line`` is the evidence; every other field is read from it.
+
+    ts_us is the wall clock of the writer (UTC), mono_ns its monotonic clock within ``boot``.
+    prev is the leaf hash (hex) of the event before in this stream, leaf this event's own.
+    """
+
+    id: str
+    stream: str
+    seq: int
+    prev: str
+    leaf: str
+    ts_us: int
+    mono_ns: int
+    boot: str
+    incident: str | None
+    host: HostRef | None
+    actor: Actor
+    cause: str | None
+    idem: str | None
+    kind: str
+    schema: int
+    payload: Payload
+    out: dict[str, OutputRef]
+    redacted: dict[str, int]
+    line: bytes
+
+    @property
+    def place(self) -> str:
+        """Stream and seq, as people write it: ``s1-7f3a9c2e:42``."""
+        return f"{self.stream}:{self.seq}"
+
+
+class _Strict(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+
+
+class _ActorField(_Strict):
+    kind: ActorKind
+    id: str
+    model: str | None = None
+    on_behalf_of: str | None = None
+
+
+class _HostField(_Strict):
+    name: str
+    fingerprint: str
+
+
+class _OutField(_Strict):
+    c: str
+    len: int
+    stored: int
+    trunc: bool
+    file: str
+    at: int
+    size: int
+
+
+class Envelope(_Strict):
+    """The line's fields, as stored; absent means None, never null."""
+
+    v: Literal[1]
+    stream: str
+    seq: int
+    prev: str
+    id: str
+    ts_us: int
+    mono_us: int
+    boot: str
+    kind: str
+    schema_number: int = Field(alias="schema")  # BaseModel has a method named schema
+    actor: _ActorField
+    host: _HostField | None = None
+    incident: str | None = None
+    cause: str | None = None
+    idem: str | None = None
+    out: dict[str, _OutField] = {}
+    redact: dict[str, int] = {}
+    data: dict[str, JsonValue]
+
+
+@dataclass(frozen=True, slots=True)
+class Draft:
+    """A new event made ready for its line: everything but its place in the chain."""
+
+    id: str
+    ts_us: int
+    mono_us: int
+    boot: str
+    incident: str | None
+    host: HostRef | None
+    actor: Actor
+    cause: str | None
+    idem: str | None
+    payload: Payload
+    data: JsonObject
+    out: dict[str, OutputRef]
+    redacted: dict[str, int]
+
+    @property
+    def kind(self) -> str:
+        """The payload's kind."""
+        return kind_of(self.payload)
+
+
+def kind_of(payload: Payload) -> str:
+    """The kind that a payload's class stands for."""
+    kind: str = type(payload).model_fields["kind"].default
+    return kind
+
+
+def chained(draft: Draft, *, stream: str, seq: int, prev: str) -> Event:
+    """Give a draft its place: the canonical line and the event that reads back from it."""
+    kind = draft.kind
+    schema = current_schema(kind)
+    # The mono clock is kept in microseconds: nanoseconds pass 2**53 after 104 days of uptime.
+    value: JsonObject = {
+        "v": VERSION,
+        "stream": stream,
+        "seq": seq,
+        "prev": prev,
+        "id": draft.id,
+        "ts_us": draft.ts_us,
+        "mono_us": draft.mono_us,
+        "boot": draft.boot,
+        "kind": kind,
+        "schema": schema,
+        "actor": _actor_value(draft.actor),
+        "data": draft.data,
+    }
+    if draft.host is not None:
+        value["host"] = {"name": draft.host.name, "fingerprint": draft.host.fingerprint}
+    for name, given in (
+        ("incident", draft.incident), ("cause", draft.cause), ("idem", draft.idem),
+    ):  # fmt: skip
+        if given is not None:
+            value[name] = given
+    if draft.out:
+        value["out"] = {name: _out_value(ref) for name, ref in draft.out.items()}
+    if draft.redacted:
+        value["redact"] = dict(draft.redacted)
+    line = canonical(value)
+    return Event(
+        id=draft.id,
+        stream=stream,
+        seq=seq,
+        prev=prev,
+        leaf=leaf_hash(line).hex(),
+        ts_us=draft.ts_us,
+        mono_ns=draft.mono_us * 1_000,
+        boot=draft.boot,
+        incident=draft.incident,
+        host=draft.host,
+        actor=draft.actor,
+        cause=draft.cause,
+        idem=draft.idem,
+        kind=kind,
+        schema=schema,
+        payload=draft.payload,
+        out=draft.out,
+        redacted=draft.redacted,
+        line=line,
+    )
+
+
+def read_line(line: bytes) -> Event:
+    """The event that a line holds, its payload brought up to the present schema.
+
+    Raises:
+        LineProfileError: The line is not an event, or of a newer version than this software.
+    """
+    loads(line)  # refuses floats, which pydantic would let pass inside JSON values
+    try:
+        fields = Envelope.model_validate_json(line)
+        payload = _payload(fields)
+    except ValidationError as error:
+        first = error.errors()[0]
+        place = ".".join(str(part) for part in first["loc"])
+        raise LineProfileError(f"not an event: {place}: {first['msg']}") from error
+    host = fields.host
+    return Event(
+        id=fields.id,
+        stream=fields.stream,
+        seq=fields.seq,
+        prev=fields.prev,
+        leaf=leaf_hash(line).hex(),
+        ts_us=fields.ts_us,
+        mono_ns=fields.mono_us * 1_000,
+        boot=fields.boot,
+        incident=fields.incident,
+        host=None if host is None else HostRef(host.name, host.fingerprint),
+        actor=Actor(**fields.actor.model_dump()),
+        cause=fields.cause,
+        idem=fields.idem,
+        kind=fields.kind,
+        schema=fields.schema_number,
+        payload=payload,
+        out={name: _out_ref(given) for name, given in fields.out.items()},
+        redacted=fields.redact,
+        line=line,
+    )
+
+
+def _payload(fields: Envelope) -> Payload:
+    model = PAYLOADS.get(fields.kind)
+    if model is None:
+        raise LineProfileError(f"unknown kind {fields.kind!r}: written by newer software?")
+    data = upcast(fields.kind, fields.schema_number, fields.data)
+    payload: Payload = model.model_validate_json(canonical(data))
+    return payload
+
+
+def _actor_value(actor: Actor) -> JsonObject:
+    value: JsonObject = {"kind": actor.kind, "id": actor.id}
+    if actor.model is not None:
+        value["model"] = actor.model
+    if actor.on_behalf_of is not None:
+        value["on_behalf_of"] = actor.on_behalf_of
+    return value
+
+
+def _out_value(ref: OutputRef) -> JsonObject:
+    return {
+        "c": ref.commitment,
+        "len": ref.length_bytes,
+        "stored": ref.stored_bytes,
+        "trunc": ref.truncated,
+        "file": ref.file,
+        "at": ref.offset,
+        "size": ref.size_bytes,
+    }
+
+
+def _out_ref(given: _OutField) -> OutputRef:
+    return OutputRef(
+        commitment=given.c,
+        length_bytes=given.len,
+        stored_bytes=given.stored,
+        truncated=given.trunc,
+        file=given.file,
+        offset=given.at,
+        size_bytes=given.size,
+    )

@@ -1,0 +1,93 @@
+"""Following the other writers: the ledger of all streams, kept up from their files.
+
+A key is unique over all streams, and a host is blocked for all writers. So a writer, before it
+writes an intent, takes the claims lock, reads what the others have added, asks the ledger, writes,
+and lets go; the lock is not held while the disk syncs. Not here: the rules (``journal.ledger``).
+"""
+
+import fcntl
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+from journal.disk import FILE_MODE
+from journal.envelope import Event, read_line
+from journal.layout import Layout
+from journal.ledger import Entry, Ledger
+from journal.segments import StoredLine, iterate
+
+# Only these lines matter to the rules; the rest is not parsed.
+_MARKS = (b'"idem":"', b'"kind":"command_')
+
+
+@dataclass(slots=True)
+class Follower:
+    """Keeps a ledger up to the files of the streams that it is told to follow.
+
+    Attributes:
+        ledger: The state over all streams.
+        positions: Stream -> (segment's name, byte offset) up to which it was read.
+    """
+
+    layout: Layout
+    ledger: Ledger = field(default_factory=Ledger)
+    positions: dict[str, tuple[str, int]] = field(default_factory=dict)
+
+    def refresh(self, *, except_stream: str | None = None) -> None:
+        """Read what other writers have added since the last time."""
+        for stream in self.layout.streams():
+            if stream != except_stream:
+                self._read_on(stream)
+
+    def take(self, stored: StoredLine) -> None:
+        """Take one line that the caller has read itself."""
+        if any(mark in stored.line for mark in _MARKS):
+            self.ledger.apply(entry_of(read_line(stored.line)))
+
+    def _read_on(self, stream: str) -> None:
+        name, offset = self.positions.get(stream, ("", 0))
+        for path in self.layout.segments(stream):
+            number = path.name.partition(".")[0]
+            if number < name:
+                continue
+            start = offset if number == name else 0
+            if path.suffix != ".zst" and path.stat().st_size == start:
+                continue
+            for stored in iterate(path, start):
+                self.take(stored)
+                start = stored.offset + len(stored.line) + 1
+            self.positions[stream] = (number, start)
+
+
+class Claims:
+    """The lock under which keys are claimed. One descriptor for the writer's life."""
+
+    def __init__(self, layout: Layout) -> None:
+        flags = os.O_RDONLY | os.O_CREAT | os.O_CLOEXEC
+        self._descriptor = os.open(layout.claims_lock, flags, FILE_MODE)
+
+    @contextmanager
+    def held(self) -> Iterator[None]:
+        """Hold it for a block; the caller's mutex keeps this process's threads apart."""
+        fcntl.flock(self._descriptor, fcntl.LOCK_EX)
+        try:
+            yield
+        finally:
+            fcntl.flock(self._descriptor, fcntl.LOCK_UN)
+
+    def close(self) -> None:
+        """Let go of the descriptor."""
+        os.close(self._descriptor)
+
+
+def entry_of(event: Event) -> Entry:
+    """As much of an event as the ledger needs."""
+    return Entry(
+        stream=event.stream,
+        payload=event.payload,
+        host=event.host,
+        idem=event.idem,
+        event_id=event.id,
+        incident=event.incident,
+    )

@@ -1,0 +1,320 @@
+"""The index: ``journal.duckdb``, brought up to the segments in short batches.
+
+Whoever wants it current takes the index lock, adds what is missing and lets go; nobody holds it for
+a process's life. A foreign program that keeps the file open delays nobody: a fresh index is built
+beside it and put in its place. A damaged file, or one of another DuckDB version, goes to quarantine
+and is built anew. The segments are the evidence; this file may be deleted at any time.
+
+Not here: the tables (``journal.index_schema``), comparing index and segments
+(``journal.verification``).
+"""
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from itertools import islice
+from pathlib import Path
+
+import duckdb
+
+from journal.blobs import BlobFault, read_blob
+from journal.disk import FILE_MODE, make_folder
+from journal.envelope import read_line
+from journal.errors import Corrupt, JournalError, QueryFailed
+from journal.index_schema import INSERT, INSERT_OUTPUTS, SCHEMA_VERSION, TABLES, VIEWS
+from journal.layout import Layout
+from journal.lines import leaf_hash
+from journal.locks import locked
+from journal.segments import StoredLine, iterate, link_of
+
+BATCH_LINES = 8192
+INLINE_BYTES = 4096  # longer outputs stay in the pack; a text column of whole logs bloats the file
+_OUT_MARK = b'"out":{'
+_SETTINGS: dict[str, str | bool | int | float | list[str]] = {
+    "threads": 2,
+    "autoinstall_known_extensions": False,
+}
+
+
+class IndexAhead(JournalError):  # noqa: N818 - the sentence reads better without "Error"
+    """The index holds events that the segments do not: SEGMENT_TRUNCATED."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """A query's answer."""
+
+    columns: tuple[str, ...]
+    rows: list[tuple[object, ...]]
+
+
+@dataclass(slots=True)
+class _Position:
+    next_seq: int = 0
+    segment: int = 0
+    at: int = 0
+    leaf: bytes = b""
+
+
+@dataclass(slots=True)
+class _Batch:
+    """Columns of lines that wait to be inserted."""
+
+    seqs: list[int] = field(default_factory=list)
+    segments: list[int] = field(default_factory=list)
+    ats: list[int] = field(default_factory=list)
+    leaves: list[str] = field(default_factory=list)
+    lines: list[str] = field(default_factory=list)
+
+
+def bring_up(layout: Layout) -> None:
+    """Add to the index what the segments have and it has not.
+
+    Raises:
+        IndexAhead: The segments end before the index does.
+        Corrupt: A line that is to be added has no envelope.
+    """
+    with locked(layout.index_lock):
+        _bring_up_locked(layout)
+
+
+def rebuild(layout: Layout) -> None:
+    """Build a fresh index beside the present one and put it in its place."""
+    with locked(layout.index_lock):
+        _rebuild_locked(layout)
+
+
+@contextmanager
+def reading(layout: Layout) -> Iterator[duckdb.DuckDBPyConnection]:
+    """A read-only connection to an index that holds every event acknowledged before the call.
+
+    Raises:
+        IndexAhead: The segments end before the index does.
+        QueryFailed: The index cannot be opened.
+    """
+    bring_up(layout)
+    with locked(layout.index_lock, shared=True):
+        try:
+            connection = duckdb.connect(layout.index, read_only=True, config=_SETTINGS)
+        except duckdb.Error as error:
+            raise QueryFailed(f"cannot open {layout.index}: {first_line(error)}") from error
+        try:
+            yield connection
+        finally:
+            connection.close()
+
+
+def query(layout: Layout, sql: str) -> Rows:
+    """Run one SQL statement on the index, read-only.
+
+    Raises:
+        QueryFailed: DuckDB refused it.
+        IndexAhead: The segments end before the index does.
+    """
+    with reading(layout) as connection:
+        try:
+            result = connection.execute(sql)
+            columns = tuple(column[0] for column in result.description or ())
+            return Rows(columns, result.fetchall())
+        except duckdb.Error as error:
+            raise QueryFailed(first_line(error)) from error
+
+
+def first_line(error: Exception) -> str:
+    """DuckDB's message without its hints."""
+    return str(error).split("\n", 1)[0]
+
+
+def _bring_up_locked(layout: Layout) -> None:
+    if not layout.index.exists():
+        _rebuild_locked(layout)
+        return
+    try:
+        connection = duckdb.connect(layout.index, config=_SETTINGS)
+    except duckdb.Error as error:
+        if not _is_held_elsewhere(error):
+            _set_aside(layout)
+        _rebuild_locked(layout)
+        return
+    try:
+        fits = _version(connection) == str(SCHEMA_VERSION)
+        if fits:
+            _add_missing(layout, connection)
+    except duckdb.Error:
+        fits = False
+    finally:
+        connection.close()
+    if not fits:
+        _set_aside(layout)
+        _rebuild_locked(layout)
+
+
+def _is_held_elsewhere(error: duckdb.Error) -> bool:
+    """Another process has the file open, or this process has, in another mode."""
+    return isinstance(error, duckdb.ConnectionException) or "set lock on file" in str(error)
+
+
+def _rebuild_locked(layout: Layout) -> None:
+    beside = layout.root / f".index-{os.getpid()}.duckdb"
+    for leftover in layout.root.glob(".index-*.duckdb*"):
+        leftover.unlink(missing_ok=True)
+    connection = duckdb.connect(beside, config=_SETTINGS)
+    try:
+        connection.execute(TABLES)
+        connection.execute(VIEWS)
+        connection.execute("INSERT INTO meta VALUES ('schema', ?)", [str(SCHEMA_VERSION)])
+        _add_missing(layout, connection)
+        connection.execute("CHECKPOINT")
+    finally:
+        connection.close()
+    # A WAL left by a foreign program belongs to the file that is being replaced.
+    Path(f"{layout.index}.wal").unlink(missing_ok=True)
+    beside.chmod(FILE_MODE)
+    beside.replace(layout.index)
+
+
+def _set_aside(layout: Layout) -> None:
+    make_folder(layout.quarantine)
+    number = len(list(layout.quarantine.glob("journal.duckdb.*")))
+    for path in (layout.index, Path(f"{layout.index}.wal")):
+        if path.exists():
+            path.replace(layout.quarantine / f"{path.name}.{number}")
+
+
+def _version(connection: duckdb.DuckDBPyConnection) -> str | None:
+    row = connection.execute("SELECT value FROM meta WHERE name = 'schema'").fetchone()
+    return None if row is None else str(row[0])
+
+
+def _add_missing(layout: Layout, connection: duckdb.DuckDBPyConnection) -> None:
+    known = _positions(connection)
+    streams = layout.streams()
+    if gone := set(known) - set(streams):
+        raise IndexAhead(f"the index knows stream {min(gone)}, which has no segments any more")
+    for stream in streams:
+        lines = _missing_lines(layout, stream, known.get(stream, _Position()))
+        seq = known[stream].next_seq if stream in known else 0
+        while chunk := list(islice(lines, BATCH_LINES)):
+            connection.execute("BEGIN")
+            _insert(connection, layout, stream, seq, chunk)
+            connection.execute("COMMIT")
+            seq += len(chunk)
+
+
+def _positions(connection: duckdb.DuckDBPyConnection) -> dict[str, _Position]:
+    rows = connection.execute(
+        "SELECT stream, max(seq), arg_max(segment, seq), arg_max(byte_offset, seq), "
+        "arg_max(leaf, seq) FROM event GROUP BY stream"
+    ).fetchall()
+    return {
+        stream: _Position(seq + 1, segment, at, bytes(leaf))
+        for stream, seq, segment, at, leaf in rows
+    }
+
+
+def _missing_lines(layout: Layout, stream: str, after: _Position) -> Iterator[StoredLine]:
+    """The lines behind the last indexed one, which must still be where it was."""
+    found = after.next_seq == 0
+    for path in layout.segments(stream):
+        number = int(path.name[:6])
+        if number < after.segment:
+            continue
+        _make_durable(path)
+        start = after.at if number == after.segment else 0
+        for stored in iterate(path, start):
+            if found:
+                yield stored
+            elif leaf_hash(stored.line) == after.leaf:
+                found = True
+            else:
+                break
+        if not found:
+            break
+    if not found:
+        raise IndexAhead(
+            f"SEGMENT_TRUNCATED: the index holds seq {after.next_seq - 1} of stream {stream}, "
+            "its segment does not; run verify"
+        )
+
+
+def _make_durable(path: Path) -> None:
+    """What is indexed must not vanish from the segment in a power cut."""
+    if path.suffix == ".zst":
+        return
+    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        os.fsync(descriptor)
+    except OSError:
+        pass
+    finally:
+        os.close(descriptor)
+
+
+def _insert(
+    connection: duckdb.DuckDBPyConnection,
+    layout: Layout,
+    stream: str,
+    seq: int,
+    chunk: list[StoredLine],
+) -> None:
+    batch = _Batch()
+    with_output: list[tuple[int, bytes]] = []
+    for number, stored in enumerate(chunk, start=seq):
+        link = link_of(stored.line)
+        if link is None or link.seq != number:
+            raise Corrupt(
+                "the line is not the one that follows", stream=stream, seq=number,
+                where=stored.where,
+            )  # fmt: skip
+        batch.seqs.append(number)
+        batch.segments.append(int(stored.segment.name[:6]))
+        batch.ats.append(stored.offset)
+        batch.leaves.append(leaf_hash(stored.line).hex())
+        batch.lines.append(stored.line.decode("utf-8", "replace"))
+        if _OUT_MARK in stored.line:
+            with_output.append((number, stored.line))
+    connection.execute(
+        INSERT,
+        {
+            "stream": stream,
+            "seqs": batch.seqs,
+            "segments": batch.segments,
+            "ats": batch.ats,
+            "leaves": batch.leaves,
+            "lines": batch.lines,
+        },
+    )
+    _insert_outputs(connection, layout, stream, with_output)
+
+
+def _insert_outputs(
+    connection: duckdb.DuckDBPyConnection,
+    layout: Layout,
+    stream: str,
+    lines: list[tuple[int, bytes]],
+) -> None:
+    columns: dict[str, list[object]] = {
+        name: []
+        for name in (
+            "seqs", "names", "commitments", "lengths", "stored", "truncated", "files", "ats",
+            "contents",
+        )
+    }  # fmt: skip
+    folder = layout.blobs(stream)
+    for seq, line in lines:
+        for name, reference in read_line(line).out.items():
+            content: str | None = None
+            if reference.stored_bytes <= INLINE_BYTES:
+                try:
+                    content = read_blob(folder, reference).decode("utf-8", "replace")
+                except BlobFault:
+                    content = None  # verify says what is wrong with it
+            row = (
+                seq, name, reference.commitment, reference.length_bytes, reference.stored_bytes,
+                reference.truncated, reference.file, reference.offset, content,
+            )  # fmt: skip
+            for column, value in zip(columns.values(), row, strict=True):
+                column.append(value)
+    if columns["seqs"]:
+        connection.execute(INSERT_OUTPUTS, {"stream": stream, **columns})

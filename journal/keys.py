@@ -1,0 +1,127 @@
+"""The key store in the user's configuration folder: signing keys, and which journal trusts which.
+
+    keys/
+    ├── <name>.key       32-byte Ed25519 seed in hex, mode 0600
+    ├── current          name of the key that signs
+    └── journals.json    journal id -> pinned public lines, places of anchors
+
+Nothing in here is ever written into a journal but the key's id, and no key found inside a journal
+or bundle is trusted. Not here: signing (``journal.notes``).
+"""
+
+import json
+import os
+import stat
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+from journal.disk import make_folder, write_whole
+from journal.errors import KeyUnusable, WriteFailed
+from journal.locks import locked
+from journal.machine import RandomSource
+from journal.notes import PublicKey, SigningKey
+
+_SEED_BYTES = 32
+
+
+@dataclass(frozen=True, slots=True)
+class Pinned:
+    """What the user's configuration says of one journal: whom to trust, where anchors lie."""
+
+    keys: tuple[PublicKey, ...] = ()
+    anchors: tuple[Path, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class KeyStore:
+    """A folder of keys. random is only asked when a key is made."""
+
+    folder: Path
+    random: RandomSource = os.urandom
+
+    def signing_key(self) -> SigningKey:
+        """The key that signs now; made on first use.
+
+        Raises:
+            KeyUnusable: The file is unreadable, malformed or readable by others.
+        """
+        current = self.folder / "current"
+        if not current.exists():
+            return self.make_key()
+        return self.read_key(current.read_text().strip())
+
+    def make_key(self) -> SigningKey:
+        """Draw a new key and let it sign from now on.
+
+        Raises:
+            KeyUnusable: The folder cannot be written.
+        """
+        seed = self.random(_SEED_BYTES)
+        name = f"agentops-{self.random(4).hex()}"
+        try:
+            make_folder(self.folder)
+            write_whole(self.folder / f"{name}.key", seed.hex().encode() + b"\n")
+            write_whole(self.folder / "current", name.encode() + b"\n")
+        except (OSError, WriteFailed) as error:
+            raise KeyUnusable(f"cannot make a key in {self.folder}: {error}") from error
+        return SigningKey(name, Ed25519PrivateKey.from_private_bytes(seed))
+
+    def read_key(self, name: str) -> SigningKey:
+        """A key by its name.
+
+        Raises:
+            KeyUnusable: The file is missing, malformed or readable by others.
+        """
+        path = self.folder / f"{name}.key"
+        try:
+            if stat.S_IMODE(path.stat().st_mode) & 0o077:
+                raise KeyUnusable(f"{path} can be read by others; run: chmod 600 {path}")
+            seed = bytes.fromhex(path.read_text().strip())
+            return SigningKey(name, Ed25519PrivateKey.from_private_bytes(seed))
+        except OSError as error:
+            raise KeyUnusable(f"cannot read the signing key {path}: {error.strerror}") from error
+        except ValueError as error:
+            raise KeyUnusable(f"{path} holds no 32-byte seed in hex") from error
+
+    def pinned(self, journal_id: str) -> Pinned:
+        """What is recorded for a journal; empty when it is unknown here."""
+        entry = self._journals().get(journal_id)
+        if not isinstance(entry, Mapping):
+            return Pinned()
+        return Pinned(
+            keys=tuple(PublicKey.parse(line) for line in entry.get("keys", [])),
+            anchors=tuple(Path(place) for place in entry.get("anchors", [])),
+        )
+
+    def pin(self, journal_id: str, *, key: PublicKey, anchor: Path | None) -> None:
+        """Remember that this journal is signed with the key and anchored at the place."""
+        make_folder(self.folder)
+        with locked(self.folder / "journals.lock"):
+            journals = self._journals()
+            old = self.pinned(journal_id)
+            keys = list(dict.fromkeys([*(k.line for k in old.keys), key.line]))
+            anchors = list(
+                dict.fromkeys(
+                    [*map(str, old.anchors), *([] if anchor is None else [str(anchor.resolve())])]
+                )
+            )
+            if Pinned(tuple(map(PublicKey.parse, keys)), tuple(map(Path, anchors))) == old:
+                return
+            journals[journal_id] = {"keys": keys, "anchors": anchors}
+            text = json.dumps(journals, indent=1, sort_keys=True)
+            write_whole(self.folder / "journals.json", text.encode() + b"\n")
+
+    def _journals(self) -> dict[str, dict[str, list[str]]]:
+        path = self.folder / "journals.json"
+        if not path.exists():
+            return {}
+        try:
+            value = json.loads(path.read_bytes())
+        except (OSError, ValueError) as error:
+            raise KeyUnusable(f"cannot read {path}: {error}") from error
+        if not isinstance(value, dict):
+            raise KeyUnusable(f"{path} is not a table of journals")
+        return value

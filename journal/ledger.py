@@ -1,0 +1,187 @@
+"""Which intents are open, settled or blocked: the rules between events. Pure.
+
+One ledger sees the events of all streams. It is asked before an append (``admit`` refuses without a
+trace) and told afterwards (``apply``); recovery, readers and the verifier fold the same rules. Not
+here: storage, and what a policy makes of an unknown outcome (``agentops.policy``).
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from journal.envelope import HostRef
+from journal.errors import DoubleOutcome, DuplicateIdem, HostBlocked, OrphanOutcome
+from journal.events import (
+    CommandIntended,
+    CommandOutcomeUnknown,
+    CommandReconciled,
+    ObservationParsed,
+    Payload,
+)
+from journal.kinds import OUTCOME_KINDS
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """As much of an event as the rules need."""
+
+    stream: str
+    payload: Payload
+    host: HostRef | None
+    idem: str | None
+    event_id: str
+    incident: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Intent:
+    """An intent and where it was written."""
+
+    command_id: str
+    command: str
+    effect: str
+    stream: str
+    host: HostRef | None
+    event_id: str
+    incident: str | None
+
+
+@dataclass(slots=True)
+class Ledger:
+    """The state of all commands.
+
+    Attributes:
+        idems: Every idempotency key ever used.
+        open: Intents in doubt, by command id.
+        settled: Command ids that have their outcome.
+        unreconciled: Intents whose outcome is unknown and that no probe has settled.
+    """
+
+    idems: set[str] = field(default_factory=set)
+    open: dict[str, Intent] = field(default_factory=dict)
+    settled: set[str] = field(default_factory=set)
+    unreconciled: dict[str, Intent] = field(default_factory=dict)
+
+    def admit(self, batch: Iterable[Entry]) -> None:
+        """Refuse a batch that would break a rule, taken in its order; nothing changes.
+
+        Raises:
+            DuplicateIdem: A key was used before.
+            OrphanOutcome: No open intent in this stream; or an observation without an intent.
+            DoubleOutcome: The intent has its outcome.
+            HostBlocked: A changing command on a host with an unreconciled unknown outcome.
+        """
+        trial = _Trial(self)
+        for entry in batch:
+            trial.take(entry)
+
+    def apply(self, entry: Entry) -> None:
+        """Take an event that is part of the journal; nothing is refused any more."""
+        payload = entry.payload
+        if entry.idem is not None:
+            self.idems.add(entry.idem)
+        if isinstance(payload, CommandIntended):
+            self.open[payload.command_id] = intent_of(entry, payload)
+        elif payload_settles(payload):
+            command_id = command_id_of(payload)
+            intent = self.open.pop(command_id, None)
+            self.settled.add(command_id)
+            if isinstance(payload, CommandOutcomeUnknown) and intent is not None:
+                self.unreconciled[command_id] = intent
+        elif isinstance(payload, CommandReconciled) and payload.settled != "unknown":
+            self.unreconciled.pop(payload.command_id, None)
+
+    def blocking(self, host: HostRef | None) -> list[Intent]:
+        """Unknown outcomes of commands that change or destroy on this host, oldest first."""
+        name = host_name(host)
+        return [
+            intent
+            for intent in self.unreconciled.values()
+            if host_name(intent.host) == name and intent.effect != "observes"
+        ]
+
+
+def host_name(host: HostRef | None) -> str | None:
+    """The host's name: a changed fingerprint does not make it another host."""
+    return None if host is None else host.name
+
+
+def intent_of(entry: Entry, payload: CommandIntended) -> Intent:
+    """The intent that an entry writes down."""
+    return Intent(
+        command_id=payload.command_id,
+        command=payload.command,
+        effect=payload.effect,
+        stream=entry.stream,
+        host=entry.host,
+        event_id=entry.event_id,
+        incident=entry.incident,
+    )
+
+
+def payload_settles(payload: Payload) -> bool:
+    """Whether it is an outcome that settles an intent."""
+    return getattr(payload, "kind", "") in OUTCOME_KINDS
+
+
+def command_id_of(payload: Payload) -> str:
+    """The command that an outcome, observation or reconciliation is about."""
+    command_id: str = getattr(payload, "command_id", "")
+    return command_id
+
+
+class _Trial:
+    """A batch tried on a ledger without touching it."""
+
+    def __init__(self, ledger: Ledger) -> None:
+        self._ledger = ledger
+        self._idems: set[str] = set()
+        self._opened: dict[str, Intent] = {}
+        self._settled: set[str] = set()
+        self._reconciled: set[str] = set()
+
+    def take(self, entry: Entry) -> None:
+        payload = entry.payload
+        if entry.idem is not None:
+            if entry.idem in self._ledger.idems or entry.idem in self._idems:
+                raise DuplicateIdem(
+                    f"the idempotency key {entry.idem} was used before; nothing was written"
+                )
+            self._idems.add(entry.idem)
+        if isinstance(payload, CommandIntended):
+            self._refuse_blocked(entry, payload)
+            self._opened[payload.command_id] = intent_of(entry, payload)
+        elif payload_settles(payload):
+            self._settle(entry, command_id_of(payload), payload)
+        elif isinstance(payload, ObservationParsed):
+            self._refuse_unknown(payload.command_id, "an observation")
+        elif isinstance(payload, CommandReconciled):
+            self._refuse_unknown(payload.command_id, "a reconciliation")
+            self._reconciled.add(payload.command_id)
+
+    def _settle(self, entry: Entry, command_id: str, payload: Payload) -> None:
+        if command_id in self._ledger.settled or command_id in self._settled:
+            raise DoubleOutcome(f"command {command_id} has its outcome already")
+        intent = self._opened.get(command_id) or self._ledger.open.get(command_id)
+        if intent is None or intent.stream != entry.stream:
+            kind = getattr(payload, "kind", "outcome")
+            raise OrphanOutcome(f"{kind} for {command_id}, which has no open intent in this stream")
+        self._settled.add(command_id)
+
+    def _refuse_unknown(self, command_id: str, what: str) -> None:
+        known = (
+            command_id in self._ledger.settled
+            or command_id in self._ledger.open
+            or command_id in self._opened
+        )
+        if not known:
+            raise OrphanOutcome(f"{what} of {command_id}, which was never intended")
+
+    def _refuse_blocked(self, entry: Entry, payload: CommandIntended) -> None:
+        if payload.effect == "observes":
+            return
+        for intent in self._ledger.blocking(entry.host):
+            if intent.command_id not in self._reconciled:
+                raise HostBlocked(
+                    f"{payload.command} may not run on {host_name(entry.host)}: the outcome of "
+                    f"{intent.command} ({intent.command_id}) is unknown; reconcile it by a probe"
+                )

@@ -1,0 +1,233 @@
+"""Reading a journal: events in a fixed order, outputs, incidents, SQL.
+
+Needs no lock and works while the journal is written. Events come straight from the segments, so
+that no index and no foreign program can delay or falsify them; only ``query`` uses DuckDB.
+Not here: whether what is read may be trusted (``journal.verification``).
+"""
+
+import heapq
+import json
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Self
+
+from pydantic import JsonValue
+
+from journal.blobs import BlobFault, read_blob
+from journal.envelope import Event, read_line
+from journal.errors import Corrupt, EventNotFound, LineProfileError
+from journal.events import (
+    IncidentClosed,
+    IncidentOpened,
+    ObservationParsed,
+    Redacted,
+    Resolution,
+)
+from journal.following import Follower
+from journal.index import Rows, query
+from journal.layout import Layout, read_format, stream_order
+from journal.ledger import Intent
+from journal.segments import stream_lines
+
+
+@dataclass(frozen=True, slots=True)
+class Shredded:
+    """In place of an output that was destroyed on purpose; ``by`` is the redacting event's id."""
+
+    reason: str
+    by: str
+
+
+@dataclass(frozen=True, slots=True)
+class Incident:
+    """One trouble, from its opening to its resolution; times in microseconds UTC."""
+
+    id: str
+    title: str
+    job: str | None
+    opened_us: int
+    closed_us: int | None
+    resolution: Resolution | None
+    reason: str | None
+
+
+class Reader:
+    """A view of a journal's folder. Holds nothing open between calls."""
+
+    def __init__(self, layout: Layout, journal_id: str) -> None:
+        self.layout = layout
+        self.journal_id = journal_id
+
+    @classmethod
+    def open(cls, path: Path) -> Self:
+        """Read a journal's folder.
+
+        Raises:
+            NotAJournal: No journal is at the path.
+        """
+        layout = Layout(path)
+        return cls(layout, read_format(layout))
+
+    def events(
+        self,
+        incident: str | None = None,
+        kinds: Collection[str] | None = None,
+        host: str | None = None,
+        since: int | None = None,
+    ) -> Iterator[Event]:
+        """All events that match, merged over the streams in a fixed order.
+
+        Within a stream the order is seq. Streams are merged by wall clock (the highest so far in
+        each stream, so that a clock set back reorders nothing), then by name. host is a host's
+        name; since is a time in microseconds UTC, inclusive.
+
+        Raises:
+            Corrupt: A line cannot be read.
+        """
+        marks = [] if incident is None else [_mark("incident", incident)]
+        if host is not None:
+            marks.append(b'"host":{')
+        merged = heapq.merge(
+            *(self._keyed(stream, marks) for stream in self.layout.streams()),
+            key=lambda pair: pair[0],
+        )
+        for _, event in merged:
+            if (
+                (incident is None or event.incident == incident)
+                and (kinds is None or event.kind in kinds)
+                and (host is None or (event.host is not None and event.host.name == host))
+                and (since is None or event.ts_us >= since)
+            ):
+                yield event
+
+    def event(self, id_or_prefix: str) -> Event:
+        """One event by its id, an unambiguous prefix of it, or its place ``stream:seq``.
+
+        Raises:
+            EventNotFound: None, or more than one.
+        """
+        found: dict[str, Event] = {}
+        mark = b'"id":"' + id_or_prefix.upper().encode()
+        stream, colon, seq = id_or_prefix.rpartition(":")
+        if colon:
+            mark = f'"seq":{seq},"stream":"{stream}"'.encode()
+        for name in self.layout.streams():
+            for stored in stream_lines(self.layout, name):
+                if mark in stored.line:
+                    event = _read(stored.line, name, stored.where)
+                    if event.id.startswith(id_or_prefix.upper()) or event.place == id_or_prefix:
+                        found[event.id] = event
+        if not found:
+            raise EventNotFound(f"no event has the id or place {id_or_prefix!r}")
+        if len(found) > 1:
+            some = ", ".join(sorted(found)[:3])
+            raise EventNotFound(f"{id_or_prefix!r} fits {len(found)} events ({some}); give more")
+        return next(iter(found.values()))
+
+    def attachment(self, event: Event, name: str) -> bytes | Shredded:
+        """An output's kept bytes, checked against the commitment in the line.
+
+        Raises:
+            EventNotFound: The event has no such attachment.
+            Corrupt: The blob is missing or altered.
+        """
+        reference = event.out.get(name)
+        if reference is None:
+            has = ", ".join(sorted(event.out)) or "none"
+            raise EventNotFound(f"event {event.id} has no attachment {name!r} (it has: {has})")
+        try:
+            return read_blob(self.layout.blobs(event.stream), reference)
+        except BlobFault as fault:
+            for later in self.events(kinds={"redacted"}):
+                said = later.payload
+                if isinstance(said, Redacted) and (said.event, said.attachment) == (event.id, name):
+                    return Shredded(said.reason, later.id)
+            raise Corrupt(
+                f"attachment {name}: {fault}", stream=event.stream, seq=event.seq,
+                where=reference.file,
+            ) from fault  # fmt: skip
+
+    def observation(self, event: Event) -> JsonValue | Shredded:
+        """What an ``observation_parsed`` says, wherever it is kept.
+
+        Raises:
+            EventNotFound: The event is of another kind.
+            Corrupt: The blob is missing, altered or no JSON.
+        """
+        payload = event.payload
+        if not isinstance(payload, ObservationParsed):
+            raise EventNotFound(f"event {event.id} is {event.kind}, not an observation")
+        if "observation" not in event.out:
+            return payload.observation
+        stored = self.attachment(event, "observation")
+        if isinstance(stored, Shredded):
+            return stored
+        try:
+            value: JsonValue = json.loads(stored)
+        except ValueError as error:
+            raise Corrupt(
+                f"the observation is not JSON: {error}", stream=event.stream, seq=event.seq,
+                where=event.out["observation"].file,
+            ) from error  # fmt: skip
+        return value
+
+    def incidents(self) -> list[Incident]:
+        """All incidents in the order in which they were opened."""
+        found: dict[str, Incident] = {}
+        for event in self.events(kinds={"incident_opened", "incident_closed"}):
+            said, name = event.payload, event.incident
+            if name is None:
+                continue
+            if isinstance(said, IncidentOpened):
+                found[name] = Incident(name, said.title, said.job, event.ts_us, None, None, None)
+            elif isinstance(said, IncidentClosed) and name in found:
+                old = found[name]
+                found[name] = Incident(
+                    name, old.title, old.job, old.opened_us, event.ts_us, said.resolution,
+                    said.reason,
+                )  # fmt: skip
+        return list(found.values())
+
+    def in_doubt(self) -> list[Intent]:
+        """Intents without an outcome. While a writer lives, its running commands are among them."""
+        return list(self._folded().ledger.open.values())
+
+    def unreconciled(self) -> list[Intent]:
+        """Commands with an unknown outcome that no probe has settled."""
+        return list(self._folded().ledger.unreconciled.values())
+
+    def query(self, sql: str) -> Rows:
+        """Run SQL on the index, which holds every event acknowledged before the call.
+
+        Raises:
+            QueryFailed: DuckDB refused it.
+        """
+        return query(self.layout, sql)
+
+    def _folded(self) -> Follower:
+        follower = Follower(self.layout)
+        follower.refresh()
+        return follower
+
+    def _keyed(
+        self, stream: str, marks: list[bytes]
+    ) -> Iterator[tuple[tuple[int, tuple[int, str], int], Event]]:
+        highest = 0
+        order = stream_order(stream)
+        for stored in stream_lines(self.layout, stream):
+            if all(mark in stored.line for mark in marks):
+                event = _read(stored.line, stream, stored.where)
+                highest = max(highest, event.ts_us)
+                yield (highest, order, event.seq), event
+
+
+def _mark(field: str, value: str) -> bytes:
+    return f'"{field}":{json.dumps(value, ensure_ascii=False)}'.encode()
+
+
+def _read(line: bytes, stream: str, where: str) -> Event:
+    try:
+        return read_line(line)
+    except LineProfileError as error:
+        raise Corrupt(str(error), stream=stream, seq=-1, where=where) from error

@@ -1,0 +1,181 @@
+"""Secrets taken out before anything is hashed or stored. Pure.
+
+A secret is replaced by ``[redacted:RULE]``; the event counts how often each rule struck, and says
+nothing of the secret's length. Rules: names of fields and of ``NAME=value`` assignments, argv
+flags, userinfo in URLs, known token formats, private key blocks, and long strings of high entropy.
+Not here: destroying an output that is stored already (``journal.blobs.shred``).
+"""
+
+import math
+import re
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from pydantic import JsonValue
+
+from journal.blobs import Output
+from journal.events import JsonObject, KeyRotated, Payload, Sealed, SegmentStarted, SessionStarted
+from journal.lines import canonical
+
+_NAMES = (
+    r"(?:[A-Za-z0-9_-]*[_-])?"
+    r"(?:password|passwd|passphrase|secret|api[_-]?key|apikey|access[_-]?key|private[_-]?key|"
+    r"auth[_-]?token|access[_-]?token|refresh[_-]?token|session[_-]?token|bearer[_-]?token|"
+    r"token|credentials?|authorization)"
+)
+_FIELD = re.compile(_NAMES, re.IGNORECASE)
+_FLAG = re.compile(rf"--?{_NAMES}", re.IGNORECASE)
+_FLAG_VALUE = re.compile(rf"(--?{_NAMES}=)(.+)", re.IGNORECASE | re.DOTALL)
+# A bare "token: x" is ordinary prose of parsers and trainers; with "=" it is an assignment.
+_ASSIGNMENT = re.compile(
+    rf"(?<![A-Za-z0-9_-])({_NAMES}=|(?:[A-Za-z0-9_-]*[_-])?"
+    r"(?:password|passwd|passphrase|api[_-]?key|secret[_-]key|secret[_-]access[_-]key)\"?\s?:\s?\"?)"
+    r"([^\s\"',;&]+)",
+    re.IGNORECASE,
+)
+_HEADER = re.compile(r"\b((?:Bearer|Basic)\s+)([A-Za-z0-9._~+/=-]{8,})")
+_USERINFO = re.compile(r"\b([a-z][a-z0-9+.-]*://)([^/\s@\"'<>]+)@", re.IGNORECASE)
+_PEM = re.compile(
+    r"-----BEGIN (?:[A-Z0-9]+ )*PRIVATE KEY-----.*?(?:-----END (?:[A-Z0-9]+ )*PRIVATE KEY-----|\Z)",
+    re.DOTALL,
+)
+_FORMATS = re.compile(
+    r"\b(?:AKIA|ASIA)[0-9A-Z]{16}\b"
+    r"|\bgh[pousr]_[A-Za-z0-9]{30,}\b|\bgithub_pat_[A-Za-z0-9_]{30,}\b|\bglpat-[A-Za-z0-9_-]{20,}"
+    r"|\bhf_[A-Za-z0-9]{30,}\b|\bsk-[A-Za-z0-9_-]{20,}|\bxox[abprs]-[A-Za-z0-9-]{10,}"
+    r"|\bAIza[0-9A-Za-z_-]{35}|\bnpm_[A-Za-z0-9]{36}\b|\bpypi-[A-Za-z0-9_-]{32,}"
+    r"|\beyJ[A-Za-z0-9_-]{8,}\.eyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,}"
+)
+# Digests are hex and carry at most 4 bits a letter; host key fingerprints follow "SHA256:".
+_DENSE = re.compile(r"(?<![A-Za-z0-9+/_=:.-])[A-Za-z0-9+_-]{40,256}={0,2}(?![A-Za-z0-9+/_.-])")
+_ENTROPY_BITS = 4.6
+# One cheap look decides whether the slow rules are asked at all.
+_SUSPECT = re.compile(
+    r"password|passwd|passphrase|secret|key|token|credential|authorization|bearer|basic |://"
+    r"|AKIA|ASIA|gh[pousr]_|github_pat|glpat-|hf_|sk-|xox|AIza|npm_|pypi-|eyJ|[A-Za-z0-9+_=-]{40}",
+    re.IGNORECASE,
+)
+# The journal's own facts hold public keys, digests and versions, and no words from outside.
+_OWN = (KeyRotated, Sealed, SegmentStarted, SessionStarted)
+
+
+@dataclass(frozen=True, slots=True)
+class Redactor:
+    """The rules; ``enabled`` False stores everything as it is (tests of raw bytes)."""
+
+    enabled: bool = True
+
+    def payload(self, payload: Payload) -> tuple[JsonObject, Counter[str]]:
+        """The payload as JSON without its kind, secrets out, and how often each rule struck."""
+        data: JsonObject = payload.model_dump(mode="json", exclude={"kind"})
+        counts: Counter[str] = Counter()
+        if self.enabled and not isinstance(payload, _OWN):
+            data = {name: _value(name, value, counts) for name, value in data.items()}
+        return data, counts
+
+    def rebuilt(self, payload: Payload, data: JsonObject) -> Payload:
+        """The payload that the redacted data stands for."""
+        return type(payload).model_validate_json(canonical(data))
+
+    def output(self, output: Output) -> tuple[Output, Counter[str]]:
+        """An output with its secrets out. Bytes that are not UTF-8 pass through unchanged."""
+        counts: Counter[str] = Counter()
+        if not self.enabled:
+            return output, counts
+        text = output.kept.decode("utf-8", "surrogateescape")
+        clean = text_without_secrets(text, counts)
+        if not counts:
+            return output, counts
+        kept = clean.encode("utf-8", "surrogateescape")
+        return Output(kept, output.length_bytes, output.truncated), counts
+
+
+def text_without_secrets(text: str, counts: Counter[str]) -> str:
+    """The text with each secret replaced; the rules that struck are counted.
+
+    >>> found = Counter()
+    >>> text_without_secrets("curl https://me:hunter2@host/x --token=abc", found)
+    'curl https://[redacted:url]@host/x --token=[redacted:assignment]'
+    >>> sorted(found.items())
+    [('assignment', 1), ('url', 1)]
+    """
+    if _SUSPECT.search(text) is None:
+        return text
+    text = _PEM.sub(_whole("private_key", counts), text)
+    text = _USERINFO.sub(_userinfo(counts), text)
+    text = _HEADER.sub(_second("header", counts), text)
+    text = _FORMATS.sub(_whole("token_format", counts), text)
+    text = _ASSIGNMENT.sub(_second("assignment", counts), text)
+    return _DENSE.sub(_dense(counts), text)
+
+
+def _value(name: str, value: JsonValue, counts: Counter[str]) -> JsonValue:
+    if isinstance(value, str):
+        if value and _FIELD.fullmatch(name):
+            counts["field"] += 1
+            return "[redacted:field]"
+        return text_without_secrets(value, counts)
+    if isinstance(value, dict):
+        return {key: _value(key, inner, counts) for key, inner in value.items()}
+    if isinstance(value, list):
+        return _listed(name, value, counts)
+    return value
+
+
+def _listed(name: str, values: list[JsonValue], counts: Counter[str]) -> list[JsonValue]:
+    """Lists may be argv: the word after a secret flag is a secret."""
+    clean: list[JsonValue] = []
+    after_flag = False
+    for value in values:
+        if after_flag and isinstance(value, str):
+            counts["flag"] += 1
+            clean.append("[redacted:flag]")
+        else:
+            clean.append(_value(name, value, counts))
+        after_flag = isinstance(value, str) and _FLAG.fullmatch(value) is not None
+    return clean
+
+
+def _whole(rule: str, counts: Counter[str]) -> Callable[[re.Match[str]], str]:
+    def replace(_: re.Match[str]) -> str:
+        counts[rule] += 1
+        return f"[redacted:{rule}]"
+
+    return replace
+
+
+def _second(rule: str, counts: Counter[str]) -> Callable[[re.Match[str]], str]:
+    """Keep what names the secret, replace the secret, unless a rule before did."""
+
+    def replace(match: re.Match[str]) -> str:
+        if match[2].startswith("[redacted:"):
+            return match[0]
+        counts[rule] += 1
+        return f"{match[1]}[redacted:{rule}]"
+
+    return replace
+
+
+def _userinfo(counts: Counter[str]) -> Callable[[re.Match[str]], str]:
+    def replace(match: re.Match[str]) -> str:
+        if ":" not in match[2]:  # ssh://user@host names a user, not a secret
+            return match[0]
+        counts["url"] += 1
+        return f"{match[1]}[redacted:url]@"
+
+    return replace
+
+
+def _dense(counts: Counter[str]) -> Callable[[re.Match[str]], str]:
+    def replace(match: re.Match[str]) -> str:
+        word = match[0]
+        shares = [count / len(word) for count in Counter(word).values()]
+        entropy = -sum(share * math.log2(share) for share in shares)
+        mixed = re.search(r"[a-z]", word) and re.search(r"[A-Z]", word) and re.search(r"\d", word)
+        if not mixed or entropy < _ENTROPY_BITS:
+            return word
+        counts["entropy"] += 1
+        return "[redacted:entropy]"
+
+    return replace

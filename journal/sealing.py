@@ -1,0 +1,91 @@
+"""What happens when a stream is sealed: sign, store, send to the anchors, and say so.
+
+Between ``journal.writer``, which knows the head, and ``journal.seals``, which knows the form. A
+failing anchor does not stop the journal: it is written down in ``anchors.jsonl``, and ``verify``
+shows the range as unanchored.
+"""
+
+from collections.abc import Sequence
+from typing import Protocol
+
+from journal.anchors import Anchor, AnchorFailed
+from journal.clock import Clock
+from journal.disk import Disk
+from journal.envelope import NewEvent
+from journal.events import SealAnchored, Sealed
+from journal.layout import Layout, stream_order
+from journal.notes import SigningKey
+from journal.seals import (
+    Head,
+    append_note,
+    append_object,
+    latest_heads,
+    seal_note,
+    super_seal_note,
+)
+
+
+class Sealable(Protocol):
+    """As much of a journal as sealing needs."""
+
+    layout: Layout
+    journal_id: str
+    clock: Clock
+    anchors: tuple[Anchor, ...]
+
+
+def seal(journal: Sealable, head: Head, key: SigningKey, disk: Disk) -> list[NewEvent]:
+    """Store and anchor a signed head; gives the events that say so.
+
+    Raises:
+        WriteFailed: ``seals.jsonl`` cannot be written.
+    """
+    note = seal_note(journal.journal_id, head, journal.clock.wall_us(), key)
+    append_note(journal.layout.seals, disk, note)
+    key_id = key.public.key_id.hex()
+    events = [NewEvent(Sealed(size=head.size, root=head.root, key_id=key_id))]
+    events += [
+        NewEvent(SealAnchored(size=head.size, root=head.root, sink=place))
+        for place in _send(journal, note, head.stream, head.size, disk)
+    ]
+    return events
+
+
+def super_seal(journal: Sealable, key: SigningKey, disk: Disk) -> Sequence[Head]:
+    """Sign the heads of all streams together, store and anchor it; gives the heads.
+
+    Raises:
+        WriteFailed: ``seals.jsonl`` cannot be written.
+    """
+    found = latest_heads(journal.layout.seals, journal.journal_id)
+    heads = [found[name] for name in sorted(found, key=stream_order)]
+    note = super_seal_note(journal.journal_id, heads, journal.clock.wall_us(), key)
+    append_note(journal.layout.seals, disk, note, heads)
+    _send(journal, note, "", len(heads), disk)
+    return heads
+
+
+def _send(journal: Sealable, note: str, stream: str, size: int, disk: Disk) -> list[str]:
+    """Send to every anchor; gives the places that took it."""
+    taken: list[str] = []
+    for anchor in journal.anchors:
+        detail = ""
+        try:
+            anchor.send(note)
+        except AnchorFailed as error:
+            detail = str(error)
+        else:
+            taken.append(anchor.place)
+        append_object(
+            journal.layout.anchors,
+            disk,
+            {
+                "anchor": anchor.place,
+                "detail": detail,
+                "size": size,
+                "stream": stream,
+                "taken": not detail,
+                "ts_us": journal.clock.wall_us(),
+            },
+        )
+    return taken

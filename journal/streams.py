@@ -1,0 +1,140 @@
+"""One writer's stream: its lock, its open segment, and repair of what a crash left behind.
+
+Opening takes the first stream whose lock is free, so sessions that follow one another continue one
+stream, and writers side by side get one each. A torn end (bytes after the last line end, or a hole
+of zeros that a power cut left) goes to quarantine; any other break of the chain is refused, for
+``verify`` to name. Not here: what is appended (``journal.writer``).
+"""
+
+import hashlib
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+from journal.disk import AppendFile, Disk, cut, make_folder, sync_folder, write_whole
+from journal.errors import Corrupt, WriteFailed
+from journal.following import Follower
+from journal.layout import Layout
+from journal.locks import try_lock
+from journal.machine import RandomSource
+from journal.segments import ChainState, iterate, torn_tail
+
+SEGMENT_BYTES = 64 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class Repair:
+    """What was set aside when a stream was opened; quarantined is a path inside the journal."""
+
+    what: str
+    quarantined: str | None
+
+
+@dataclass(slots=True)
+class OpenStream:
+    """A locked stream, ready to be appended to."""
+
+    name: str
+    lock: int
+    chain: ChainState
+    segment: AppendFile
+    repair: Repair | None
+
+    def close(self) -> None:
+        """Let go of file and lock."""
+        self.segment.close()
+        os.close(self.lock)
+
+
+def lock_stream(layout: Layout, random: RandomSource) -> tuple[str, int]:
+    """The first free stream, or a new one, with its lock."""
+    for name in layout.streams():
+        lock = try_lock(layout.stream(name))
+        if lock is not None:
+            return name, lock
+    while True:
+        number = len(layout.streams()) + 1
+        name = f"s{number}-{random(4).hex()}"
+        make_folder(layout.stream(name))
+        lock = try_lock(layout.stream(name))
+        if lock is not None:
+            return name, lock
+
+
+def open_stream(
+    layout: Layout, name: str, lock: int, *, disk: Disk, follower: Follower
+) -> OpenStream:
+    """Repair, read and open a stream whose lock is held. The follower's ledger takes its events.
+
+    Raises:
+        Corrupt: The chain is broken by something other than a torn end.
+        WriteFailed: The disk refused.
+    """
+    repair = _set_torn_end_aside(layout, name)
+    chain = ChainState(name)
+    segments = layout.segments(name)
+    for path in segments:
+        try:
+            for stored in iterate(path):
+                chain.take(stored)
+                follower.take(stored)
+        except Corrupt as error:
+            if path != segments[-1] or not _has_hole(path, error):
+                raise
+            hole_at = int(error.where.rpartition("@")[2])
+            repair = _quarantine(layout, name, path, hole_at, "a hole of zeros at the end")
+    path = segments[-1] if segments else layout.stream(name) / "000000.jsonl"
+    if path.suffix == ".zst":  # a crash came between compressing and opening the next one
+        path = path.with_name(f"{int(path.name[:6]) + 1:06d}.jsonl")
+    return OpenStream(name, lock, chain, AppendFile(path, disk), repair)
+
+
+def next_segment(stream: OpenStream, disk: Disk) -> tuple[AppendFile, int, str]:
+    """Open the following segment; gives it with its number and the SHA-256 of the one before.
+
+    Raises:
+        WriteFailed: The disk refused.
+    """
+    path = stream.segment.path
+    digest = hashlib.sha256()
+    with path.open("rb") as file:
+        while chunk := file.read(1 << 20):
+            digest.update(chunk)
+    number = int(path.name[:6]) + 1
+    following = path.with_name(f"{number:06d}.jsonl")
+    return AppendFile(following, disk), number, digest.hexdigest()
+
+
+def _set_torn_end_aside(layout: Layout, name: str) -> Repair | None:
+    segments = layout.segments(name)
+    if not segments or segments[-1].suffix == ".zst":
+        return None
+    at, torn = torn_tail(segments[-1])
+    if not torn:
+        return None
+    return _quarantine(layout, name, segments[-1], at, f"a torn line of {len(torn)} bytes")
+
+
+def _quarantine(layout: Layout, name: str, path: Path, at: int, what: str) -> Repair:
+    with path.open("rb") as file:
+        file.seek(at)
+        torn = file.read()
+    place: Path | None = layout.quarantine / f"{name}-{path.name[:6]}-{at}.torn"
+    try:
+        make_folder(layout.quarantine)
+        if place is not None:
+            write_whole(place, torn)
+    except (OSError, WriteFailed):
+        place = None  # a full disk: cutting frees space, and the event says that nothing was kept
+    cut(path, at)
+    sync_folder(path.parent)
+    kept = None if place is None else f"quarantine/{place.name}"
+    return Repair(f"{what} in {path.name} at byte {at}", kept)
+
+
+def _has_hole(path: Path, error: Corrupt) -> bool:
+    """Whether the first wrong line holds zero bytes, which no canonical line does."""
+    offset = int(error.where.rpartition("@")[2])
+    for stored in iterate(path, offset):
+        return b"\x00" in stored.line
+    return False
