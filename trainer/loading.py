@@ -7,6 +7,7 @@ Only local files are read: nothing is fetched. What a loaded model can do is
 
 import hashlib
 import importlib.util
+import inspect
 import json
 from collections.abc import Sequence
 from pathlib import Path
@@ -86,6 +87,9 @@ class HuggingFaceBackbone:
         self.name = name
         self.digest = digest
         self._decoder = model.get_decoder()
+        # transformers renamed the argument in 5.24 and warns about the earlier name.
+        arguments = inspect.signature(self._decoder.forward).parameters
+        self._cache_name = "cache" if "cache" in arguments else "past_key_values"
         self.shape = _shape_of(model.config.get_text_config())
 
     def layers(self) -> Sequence[nn.Module]:
@@ -128,7 +132,9 @@ def _hugging_face(
     directory: Path, gguf: str | None, dtype: str, device: torch.device
 ) -> HuggingFaceBackbone:
     from transformers import AutoModelForCausalLM  # noqa: PLC0415 - a random target needs none
+    from transformers.utils import logging  # noqa: PLC0415
 
+    logging.disable_progress_bar()  # type: ignore[no-untyped-call]  # the library has no types
     extra = {"gguf_file": gguf} if gguf is not None else {}
     try:
         model: Any = AutoModelForCausalLM.from_pretrained(

@@ -58,7 +58,7 @@ def drafter_config(
             )
         mask_token_id = shape.vocab_size - 1
     layers = shape.num_hidden_layers
-    full: tuple[LayerType, ...] = ("full_attention",) * settings.num_hidden_layers
+    full: LayerType = "full_attention"
     taps = settings.target_layer_ids or default_target_layer_ids(layers, settings.tap_count or 1)
     return DrafterConfig(
         hidden_size=shape.hidden_size,
@@ -70,7 +70,7 @@ def drafter_config(
         num_target_layers=layers,
         target_layer_ids=taps,
         mask_token_id=mask_token_id,
-        layer_types=settings.layer_types or full,
+        layer_types=settings.layer_types or (full,) * settings.num_hidden_layers,
         block_size=settings.block_size,
         sliding_window=settings.sliding_window,
         rope_theta=shape.rope_theta,
