@@ -1,0 +1,127 @@
+"""Shapes of observations, recognised by their fields.
+
+Here: total readers of recorded JSON that return plain values or nothing. A report never imports
+the commands that made an observation, so it goes by what the recorded value looks like; a value
+it does not recognise is printed as it is. Not here: what follows from a value.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from pydantic import JsonValue
+
+JsonObject = dict[str, JsonValue]
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class ProcessKey:
+    """One process beyond doubt, as far as a listing says it."""
+
+    boot_id: str
+    pid_namespace: int
+    namespace_init_start_ticks: int
+    pid: int
+    start_ticks: int
+
+
+@dataclass(frozen=True, slots=True)
+class Listing:
+    """One process table: whether it is whole, and its rows by identity."""
+
+    complete: bool
+    rows: dict[ProcessKey, JsonObject]
+
+
+def number(value: JsonValue, name: str) -> int | None:
+    """An integer member of an object, or None.
+
+    >>> number({"step": 4}, "step"), number({"step": "4"}, "step"), number([], "step")
+    (4, None, None)
+    """
+    found = value.get(name) if isinstance(value, dict) else None
+    return found if isinstance(found, int) and not isinstance(found, bool) else None
+
+
+def text(value: JsonValue, name: str) -> str | None:
+    """A string member of an object, or None."""
+    found = value.get(name) if isinstance(value, dict) else None
+    return found if isinstance(found, str) else None
+
+
+def member(value: JsonValue, *names: str) -> JsonValue:
+    """A member by path through objects; None where the path ends early."""
+    for name in names:
+        value = value.get(name) if isinstance(value, dict) else None
+    return value
+
+
+def items(value: JsonValue, name: str) -> list[JsonObject]:
+    """The objects of a list member."""
+    found = value.get(name) if isinstance(value, dict) else None
+    return [item for item in found if isinstance(item, dict)] if isinstance(found, list) else []
+
+
+def listing(observation: JsonValue) -> Listing | None:
+    """A process table, or None for anything else."""
+    if not isinstance(observation, dict) or not isinstance(observation.get("processes"), list):
+        return None
+    boot = text(observation, "boot_id") or ""
+    namespace = number(observation, "pid_namespace") or 0
+    init = number(observation, "namespace_init_start_ticks") or 0
+    rows = {}
+    for row in items(observation, "processes"):
+        pid, start = number(row, "pid"), number(row, "start_ticks")
+        if pid is not None and start is not None:
+            rows[ProcessKey(boot, namespace, init, pid, start)] = row
+    return Listing(observation.get("complete") is True, rows)
+
+
+def key_of(identity: JsonValue) -> ProcessKey | None:
+    """The identity in an argument or a victim, or None."""
+    fields = ("pid_namespace", "namespace_init_start_ticks", "pid", "start_ticks")
+    numbers = [number(identity, name) for name in fields]
+    boot = text(identity, "boot_id")
+    if boot is None or any(value is None for value in numbers):
+        return None
+    namespace, init, pid, start = (value or 0 for value in numbers)
+    return ProcessKey(boot, namespace, init, pid, start)
+
+
+def heartbeat(observation: JsonValue) -> JsonObject | None:
+    """The trainer's sign of life inside an observation, or None."""
+    found = member(observation, "heartbeat")
+    return found if isinstance(found, dict) and "step" in found else None
+
+
+def signal_answer(observation: JsonValue) -> JsonObject | None:
+    """The answer of a command that signalled, or None."""
+    if isinstance(observation, dict) and isinstance(observation.get("delivered"), bool):
+        return observation
+    return None
+
+
+def wait_answer(observation: JsonValue) -> JsonObject | None:
+    """The answer of a bounded wait, or None."""
+    if isinstance(observation, dict) and isinstance(observation.get("met"), bool):
+        return observation
+    return None
+
+
+def gpu_rows(observation: JsonValue) -> list[JsonObject]:
+    """Devices of a GPU reading, each with index and memory."""
+    return [row for row in items(observation, "gpus") if number(row, "index") is not None]
+
+
+def scalars(value: JsonValue, prefix: str = "") -> Iterator[tuple[str, JsonValue]]:
+    """Leaves of a JSON value with their pointers, depth first; long lists give their length.
+
+    >>> list(scalars({"a": {"b": 1}, "c": [1, 2]}))
+    [('/a/b', 1), ('/c', '2 entries')]
+    """
+    if isinstance(value, dict):
+        for name, inner in value.items():
+            yield from scalars(inner, f"{prefix}/{name}")
+    elif isinstance(value, list):
+        yield prefix, f"{len(value)} entries"
+    else:
+        yield prefix, value

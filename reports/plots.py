@@ -1,0 +1,206 @@
+"""Figures as data: lanes of commands and processes, steps, device memory.
+
+Here: which marks a figure holds and which event stands behind each. A reading that is missing
+leaves a hole; nothing is interpolated. Not here: drawing (``reports.render.svg``).
+"""
+
+from collections.abc import Iterator
+
+from journal import Event
+from journal.events import DecisionMade, VerdictReached
+from reports.evidence import Evidence, elapsed_ms
+from reports.model import Figure, Mark
+from reports.observed import (
+    JsonObject,
+    Listing,
+    ProcessKey,
+    gpu_rows,
+    heartbeat,
+    listing,
+    number,
+    text,
+)
+from reports.predicates.progress import gpu_readings, heartbeats
+from reports.predicates.signals import listings, signals
+
+_LANES_MAX = 14
+_COMMANDS, _DECISIONS, _VERDICTS = "commands", "decisions", "verdicts"
+
+
+def figures(evidence: Evidence) -> tuple[Figure, ...]:
+    """The figures that the journal has data for."""
+    made = (lanes(evidence), steps(evidence), *devices(evidence))
+    return tuple(figure for figure in made if figure is not None)
+
+
+def lanes(evidence: Evidence) -> Figure | None:
+    """Commands, decisions and verdicts above the processes, each process a lane."""
+    marks = [*_commands(evidence), *_decisions(evidence), *_verdicts(evidence)]
+    keys = _keys(evidence)
+    for key in keys:
+        marks += _lane(evidence, key)
+    rows = [
+        row
+        for row in (_COMMANDS, _DECISIONS, _VERDICTS, *(_name(evidence, key) for key in keys))
+        if any(mark.row == row for mark in marks)
+    ]
+    if not marks:
+        return None
+    return Figure(
+        figure="lanes",
+        title="Commands, decisions and processes",
+        unit="ms",
+        rows=tuple(dict.fromkeys(rows)),
+        marks=tuple(marks),
+        duration_ms=_duration(evidence),
+    )
+
+
+def steps(evidence: Evidence) -> Figure | None:
+    """Training steps by heartbeat; a new process starts a new line."""
+    marks = []
+    for event in heartbeats(evidence):
+        beat = heartbeat(evidence.observation(event))
+        step = number(beat, "step")
+        if step is not None:
+            pid = number(beat, "pid")
+            row = f"pid {pid}" if pid is not None else "training"
+            marks.append(_point(evidence, event, row, step, f"step {step}"))
+    return _line(evidence, "Training step", "step", marks)
+
+
+def devices(evidence: Evidence) -> Iterator[Figure | None]:
+    """Memory of each device, one line a device."""
+    marks = []
+    for event in gpu_readings(evidence):
+        for row in gpu_rows(evidence.observation(event)):
+            used, index = number(row, "memory_used_mib"), number(row, "index")
+            if used is not None:
+                marks.append(_point(evidence, event, f"device {index}", used, f"{used} MiB"))
+    yield _line(evidence, "Device memory in use", "MiB", marks)
+
+
+def _line(evidence: Evidence, title: str, unit: str, marks: list[Mark]) -> Figure | None:
+    if not marks:
+        return None
+    return Figure(
+        figure="line",
+        title=title,
+        unit=unit,
+        rows=tuple(dict.fromkeys(mark.row for mark in marks)),
+        marks=tuple(marks),
+        duration_ms=_duration(evidence),
+    )
+
+
+def _duration(evidence: Evidence) -> int:
+    return max(1, elapsed_ms(evidence.first, evidence.last))
+
+
+def _at(evidence: Evidence, event: Event) -> int:
+    return max(0, elapsed_ms(evidence.first, event))
+
+
+def _point(evidence: Evidence, event: Event, row: str, value: int, label: str) -> Mark:
+    at = _at(evidence, event)
+    return Mark(row=row, at_ms=at, value=value, label=label, event=event.id, style="point")
+
+
+def _commands(evidence: Evidence) -> Iterator[Mark]:
+    for thread in evidence.commands:
+        start = _at(evidence, thread.first)
+        end = _at(evidence, thread.outcome) if thread.outcome else start
+        yield Mark(
+            row=_COMMANDS,
+            at_ms=start,
+            until_ms=max(start, end),
+            label=f"{thread.name}: {thread.outcome_word}",
+            event=thread.first.id,
+            style="command",
+        )
+
+
+def _decisions(evidence: Evidence) -> Iterator[Mark]:
+    for event, payload in evidence.of(DecisionMade):
+        kind = text(payload.decision.get("action"), "kind") or "decision"
+        yield Mark(
+            row=_DECISIONS,
+            at_ms=_at(evidence, event),
+            label=kind,
+            event=event.id,
+            style="decision",
+        )
+
+
+def _verdicts(evidence: Evidence) -> Iterator[Mark]:
+    for event, payload in evidence.of(VerdictReached):
+        yield Mark(
+            row=_VERDICTS,
+            at_ms=_at(evidence, event),
+            label=payload.verdict,
+            event=event.id,
+            style="verdict",
+        )
+
+
+def _keys(evidence: Evidence) -> list[ProcessKey]:
+    """The victims first, then processes of the same names, then any other, up to the limit."""
+    victims = list(dict.fromkeys(signal.victim for signal in signals(evidence)))
+    beats = {number(heartbeat(evidence.observation(e)), "pid") for e in heartbeats(evidence)}
+    seen: dict[ProcessKey, str] = {}
+    for event in listings(evidence):
+        for key, row in _rows(evidence, event).items():
+            seen.setdefault(key, text(row, "comm") or "")
+    names = {seen.get(victim) for victim in victims}
+    ours = [key for key in seen if key.pid in beats]
+    alike = [key for key, name in seen.items() if name in names]
+    return list(dict.fromkeys((*victims, *ours, *alike, *seen)))[:_LANES_MAX]
+
+
+def _rows(evidence: Evidence, event: Event) -> dict[ProcessKey, JsonObject]:
+    found = listing(evidence.observation(event))
+    return found.rows if found else {}
+
+
+def _name(evidence: Evidence, key: ProcessKey) -> str:
+    for event in listings(evidence):
+        row = _rows(evidence, event).get(key)
+        if row is not None:
+            return f"{text(row, 'comm') or 'process'} {key.pid}"
+    return f"process {key.pid}"
+
+
+def _lane(evidence: Evidence, key: ProcessKey) -> Iterator[Mark]:
+    """Spans over neighbouring listings that hold the process, and the signals that it got."""
+    row = _name(evidence, key)
+    start: Event | None = None
+    last: Event | None = None
+    for event in listings(evidence):
+        found = listing(evidence.observation(event)) or Listing(complete=False, rows={})
+        if key in found.rows:
+            start, last = start or event, event
+        elif start is not None and last is not None and found.complete:
+            yield _span(evidence, row, start, last)
+            start = last = None
+    if start is not None and last is not None:
+        yield _span(evidence, row, start, last)
+    for sent in signals(evidence):
+        if sent.victim == key:
+            yield Mark(
+                row=row,
+                at_ms=_at(evidence, sent.intent),
+                label=f"{sent.signal}{'' if sent.delivered else ' not delivered'}",
+                event=sent.intent.id,
+                style="signal",
+            )
+
+
+def _span(evidence: Evidence, row: str, start: Event, last: Event) -> Mark:
+    return Mark(
+        row=row,
+        at_ms=_at(evidence, start),
+        until_ms=_at(evidence, last),
+        label="listed",
+        event=start.id,
+        style="span",
+    )

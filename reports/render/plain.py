@@ -1,0 +1,30 @@
+"""One line and JSON: the forms for chats and programs."""
+
+import json
+
+from pydantic import JsonValue
+
+from reports.model import Report
+
+
+def render_line(report: Report) -> str:
+    """Theme, incident and end in one line of text.
+
+    It ends without a line break.
+    """
+    refs = "".join(f" [{ref.label}]" for ref in report.badge.refs[:1])
+    return f"{report.theme.text}: {report.incident}. {report.badge.text}{refs}"
+
+
+def render_json(report: Report) -> str:
+    """The whole model, its claims beside it, keys sorted, as one JSON document."""
+    whole: dict[str, JsonValue] = report.model_dump(mode="json")
+    whole["claims"] = [claim.model_dump(mode="json") for claim in report.claims()]
+    return json.dumps(whole, sort_keys=True, indent=1, ensure_ascii=False) + "\n"
+
+
+def render_claims(report: Report) -> str:
+    """The claims alone: the sidecar ``report.claims.json``."""
+    claims = [claim.model_dump(mode="json") for claim in report.claims()]
+    body = {"schema_version": report.schema_version, "incident": report.incident, "claims": claims}
+    return json.dumps(body, sort_keys=True, indent=1, ensure_ascii=False) + "\n"

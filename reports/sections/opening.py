@@ -1,0 +1,129 @@
+"""Sections for a reader in a hurry: summary, key numbers, overview of the commands, context."""
+
+from journal.events import ApprovalRequested, IncidentNoted, ProposalReceived
+from reports.model import Heading, Section
+from reports.predicates.learning import mistakes, questions
+from reports.predicates.signals import signals
+from reports.sections.author import Author, Named, bullets, paragraph
+
+_PROGRESS_MIN = 2
+
+
+def summary(author: Author) -> Section:
+    """First symptom, what was done, how it was checked, what stays open."""
+    return author.section(
+        "summary",
+        paragraph(
+            author.say("incident.opened"),
+            author.say("signal.tally"),
+            author.say("verdict.verification"),
+            author.say("incident.closed"),
+            *author.all_of(list(questions(author.evidence))[:1]),
+        ),
+    )
+
+
+def key_numbers(author: Author) -> Section:
+    """Instants, counts and innocents; each computed even when it is nought."""
+    instants = [
+        author.say("incident.instant", which=w) for w in ("detect", "decide", "act", "verify")
+    ]
+    return author.section(
+        "key_numbers",
+        bullets(
+            [
+                author.say("incident.counted"),
+                author.say("incident.commands"),
+                author.say("signal.innocents"),
+                author.say("process.bystanders"),
+                *instants,
+            ]
+        ),
+    )
+
+
+def overview(author: Author) -> Section:
+    """What was sent, and how each command ended."""
+    commands = [{"command_id": thread.command_id} for thread in author.evidence.commands]
+    sent = signals(author.evidence)
+    return author.section(
+        "overview",
+        author.table("command.sent", commands),
+        author.table("command.outcome", commands),
+        author.table("signal.sent", [{"event": s.intent.id} for s in sent]),
+    )
+
+
+def context(author: Author) -> Section:
+    """Goal and terms: who asked, under which configuration, with which program."""
+    evidence = author.evidence
+    notes = [("incident.quoted", {"event": e.id}) for e, _ in evidence.of(IncidentNoted)]
+    wishes = [("incident.proposed", {"event": e.id}) for e, _ in evidence.of(ProposalReceived)]
+    words = [("incident.quoted", {"event": e.id}) for e, _ in evidence.of(ProposalReceived)]
+    return author.section(
+        "context",
+        paragraph(
+            author.say("incident.opened"),
+            author.known("incident.session"),
+            author.say("incident.configuration"),
+            author.say("incident.clocks"),
+        ),
+        bullets(author.all_of([*notes, *wishes, *words])),
+    )
+
+
+def why(author: Author) -> Section:
+    """Each acting command with the reason recorded before it ran."""
+    evidence = author.evidence
+    said = []
+    for thread in evidence.commands:
+        args = {"command_id": thread.command_id}
+        reason = author.known("command.reason", **args)
+        if reason is not None:
+            said.append(reason)
+    unique = {sentence.text: sentence for sentence in reversed(said)}
+    return author.section("why", bullets(reversed(unique.values())))
+
+
+def how(author: Author) -> Section:
+    """Decisions in order: what was chosen, by which rules, what was passed over."""
+    evidence = author.evidence
+    blocks = []
+    for event in evidence.decisions.values():
+        args = {"event": event.id}
+        names = (
+            "decision.action", "decision.because", "decision.explanation", "decision.rejected",
+            "decision.guards", "decision.expects",
+        )  # fmt: skip
+        blocks.append(paragraph(*author.known_of((name, args) for name in names)))
+    asked = [("approval.asked", {"event": e.id}) for e, _ in evidence.of(ApprovalRequested)]
+    return author.section("how", *blocks, bullets(author.all_of(asked)))
+
+
+def assumptions(author: Author) -> Section:
+    """What each command type takes for granted, once per type, and whether anything checked it."""
+    evidence = author.evidence
+    named: list[Named] = []
+    seen = set()
+    for thread in evidence.commands:
+        args = {"command_id": thread.command_id}
+        definition = evidence.definitions.get(getattr(thread.first.payload, "definition", ""))
+        if definition is None or definition.id in seen:
+            continue
+        seen.add(definition.id)
+        body = getattr(definition.payload, "body", {})
+        named += [
+            ("command.assumption", {**args, "index": place})
+            for place, _ in enumerate(body.get("assumptions") or ())
+        ]
+    return author.section("assumptions", bullets(author.known_of(named), ordered=True))
+
+
+def mistaken(author: Author) -> Section:
+    """What was taken for granted and then contradicted by the record."""
+    return author.section("mistakes", bullets(author.all_of(mistakes(author.evidence))))
+
+
+def heading(title: str, anchor: str | None = None, *, code: bool = False) -> Heading:
+    """A heading inside a section."""
+    return Heading(title=title, anchor=anchor, code=code)

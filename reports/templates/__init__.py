@@ -1,0 +1,1 @@
+"""Page templates: data files only."""

@@ -1,0 +1,1 @@
+"""How claims read: cited values, the sentence catalogue, and its strictness."""
