@@ -1,0 +1,36 @@
+"""Signatures of jobs that are being stopped."""
+
+from agentops.diagnosis.signature import Signature, signature
+
+STOPPING: tuple[Signature, ...] = (
+    signature(
+        "F73",
+        "info",
+        "R4",
+        "exception ignored",
+        r"Exception ignored (in|on threading shutdown)\b.*threading",
+        "the interpreter was interrupted while it waited for threads that are not daemons",
+        "number of threads, and whether steps still advance",
+        "that the process has ended: only its main thread was interrupted",
+    ),
+    signature(
+        "interrupt_taken",
+        "info",
+        "R4",
+        "keyboardinterrupt",
+        r"^\s*(\[[^\]]*\]:?\s*)?KeyboardInterrupt\b(?!\s*\()",
+        "an interrupt reached the interpreter's main thread",
+        "whether steps advance after it",
+        "that the process has ended",
+    ),
+    signature(
+        "F75",
+        "root",
+        "R1",
+        "brokenpipeerror",
+        r"BrokenPipeError: \[Errno 32\]",
+        "whatever read the job's output went away first",
+        "the members of the pipeline, and the time of the last line",
+        "that the job's exit status was recorded: the pipeline's status is its last member's",
+    ),
+)

@@ -1,0 +1,189 @@
+"""May this command run, now, on this host?
+
+Here: the last question before an intent is recorded; it is asked for every command, whoever wishes
+for it, and answers deny where nothing else is shown. Not here: choosing commands
+(``agentops.policy.decide``), or putting questions to people.
+"""
+
+from dataclasses import dataclass
+from typing import Literal
+
+from agentops.commands.base import Command
+from agentops.hosts import Host
+from agentops.policy.canonical import digest
+from agentops.policy.config import PolicyConfig, Standing
+from agentops.policy.decision import Decision, Run, binding
+from agentops.policy.guards import CURED_BY_LOOKING, ask_all
+from agentops.policy.rules import forbidden, situation
+from agentops.policy.state import PolicyState
+from agentops.policy.view import look
+
+Answer = Literal["allow", "deny", "ask", "probe_first"]
+# Commands that run whatever they are told: each needs a person, on every tier.
+FREE = frozenset({"run_argv"})
+
+
+@dataclass(frozen=True, slots=True)
+class Authorization:
+    """The answer, the rule that gave it, and one line for a person."""
+
+    answer: Answer
+    rule: str
+    reason: str
+
+
+def approval_digest(command: Command, host: Host, config: PolicyConfig) -> str:
+    """What an approval is bound to: verb, argv, host key, identities, policy version."""
+    return digest(
+        [
+            command.name,
+            list(command.argv()),
+            host.name,
+            host.fingerprint,
+            [victim.model_dump(mode="json") for victim in command.victims()],
+            config.digest(),
+        ]
+    )
+
+
+def authorize(  # noqa: PLR0917 - the executor's call, in the order of the sentence
+    command: Command,
+    decision: Decision | None,
+    state: PolicyState,
+    config: PolicyConfig,
+    host: Host,
+    now_us: int,
+) -> Authorization:
+    """Whether *command* may run on *host* at *now_us*."""
+    if command.effect == "observes" and command.name not in FREE:
+        return Authorization("allow", "observes", "it only looks")
+    if state.frozen:
+        return Authorization("deny", "G13", "acting is frozen; `agentops thaw` allows it again")
+    if state.terms.shadow or config.policy.shadow:
+        return Authorization("deny", "shadow", "in shadow mode nothing is changed")
+    granted = _granted(command, state, host, config, now_us)
+    return (
+        _decision_fits(command, decision, state, config, now_us)
+        or _guarded(command, decision, state, config, now_us, approved=granted)
+        or _authority(command, config, host, granted=granted)
+    )
+
+
+def _authority(
+    command: Command, config: PolicyConfig, host: Host, *, granted: bool
+) -> Authorization:
+    """Who says yes: a standing approval of the tier, or a person's yes to this very command."""
+    standing = _standing(command, config, host)
+    if standing is not None:
+        return Authorization("allow", f"standing {standing.id}", f"stands for tier {host.tier}")
+    if granted:
+        return Authorization("allow", "approval", "a person said yes to this command")
+    reason = f"{command.name} {command.effect} on tier {host.tier}: a person must say yes"
+    return Authorization("ask", "G12", reason)
+
+
+def _decision_fits(
+    command: Command,
+    decision: Decision | None,
+    state: PolicyState,
+    config: PolicyConfig,
+    now_us: int,
+) -> Authorization | None:
+    """A refusal where the decision is not one for this command, or no longer."""
+    if decision is None:
+        return None
+    made = next((d for d in state.decisions if d.decision_id == decision.decision_id), None)
+    if made is None:
+        return Authorization("deny", "decision", "the decision is not in the journal")
+    bound = binding(command.name, command.arguments()) == made.bound_to
+    configured = command.name != "launch" or _as_configured(command, state, config)
+    answer: Answer = "deny"
+    reason = ""
+    if made.used:
+        reason = "the decision was used before; it holds once"
+    elif not bound:
+        reason = "the decision was made for another command"
+    elif not configured:
+        reason = "the launch is not the configured one"
+    elif now_us > made.expires_at_us:
+        answer, reason = "probe_first", "the decision has expired"
+    return Authorization(answer, "decision", reason) if reason else None
+
+
+def _as_configured(command: Command, state: PolicyState, config: PolicyConfig) -> bool:
+    name = state.incident.job if state.incident is not None else None
+    job = None if name is None else config.job.get(name)
+    if job is None or job.launch is None:
+        return False
+    said = command.arguments()
+    wanted = (list(job.launch.argv), job.launch.cwd, job.launch.log, dict(job.launch.env))
+    return (said.get("argv"), said.get("cwd"), said.get("log"), said.get("env")) == wanted
+
+
+def _guarded(
+    command: Command,
+    decision: Decision | None,
+    state: PolicyState,
+    config: PolicyConfig,
+    now_us: int,
+    *,
+    approved: bool,
+) -> Authorization | None:
+    """A refusal by guard or rule; the guards are asked again, at the door."""
+    name = state.incident.job if state.incident is not None else None
+    job = None if name is None else config.job.get(name)
+    if job is None:
+        if command.effect == "destroys":
+            return Authorization("ask", "G5", "no incident with a known job proves a role")
+        return None
+    view = look(state, config, job, now_us)
+    run = _as_run(command, decision)
+    failed = [guard for guard in ask_all(view, run) if not guard.passed]
+    if failed:
+        answer: Answer = "probe_first" if failed[0].guard in CURED_BY_LOOKING else "deny"
+        return Authorization(answer, failed[0].guard, f"not shown: {failed[0].note}")
+    now = situation(
+        view,
+        run,
+        "" if decision is None else decision.rung,
+        "" if decision is None else decision.lead,
+    )
+    rule = forbidden(config, now, approved=approved)
+    if rule is None:
+        return None
+    if rule.unless == "approved":
+        return Authorization("ask", f"forbid {rule.id}", rule.note or "a rule asks for approval")
+    return Authorization("deny", f"forbid {rule.id}", rule.note or "a rule forbids it")
+
+
+def _as_run(command: Command, decision: Decision | None) -> Run:
+    """The command as guards see it: the decision's own run, or one made of a direct wish."""
+    if decision is not None and isinstance(decision.action, Run):
+        return decision.action
+    purpose: Literal["signal", "deploy", "relaunch"] = "deploy"
+    if command.name == "signal_process":
+        purpose = "signal"
+    elif command.name == "launch":
+        purpose = "relaunch"
+    return Run(purpose, command.name, command.arguments())
+
+
+def _standing(command: Command, config: PolicyConfig, host: Host) -> Standing | None:
+    if command.name in FREE:
+        return None
+    return next(
+        (s for s in config.standing if s.tier == host.tier and command.name in s.commands), None
+    )
+
+
+def _granted(
+    command: Command, state: PolicyState, host: Host, config: PolicyConfig, now_us: int
+) -> bool:
+    """Whether an unexpired yes is bound to exactly this command."""
+    bound = approval_digest(command, host, config)
+    return any(
+        approval.answer == "granted"
+        and approval.digest == bound
+        and now_us <= approval.expires_at_us
+        for approval in state.approvals
+    )

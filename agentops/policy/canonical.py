@@ -1,0 +1,48 @@
+"""One byte string per value: the form in which decisions and their inputs are hashed.
+
+Here: plain JSON out of frozen values, canonical bytes, digests. Not here: the journal's own line
+profile, which hashes whole events.
+"""
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import fields, is_dataclass
+
+from pydantic import BaseModel, JsonValue
+
+
+def plain(value: object) -> JsonValue:
+    """*value* as plain JSON: dataclasses and models by field, tuples as lists, no floats.
+
+    Raises:
+        TypeError: a value of a kind that must not be hashed (a float, a set, …).
+
+    >>> plain((1, "a", None))
+    [1, 'a', None]
+    """
+    if value is None or isinstance(value, bool | int | str):
+        return value
+    if isinstance(value, tuple | list):
+        return [plain(item) for item in value]
+    if isinstance(value, Mapping):
+        return {str(key): plain(item) for key, item in value.items()}
+    if isinstance(value, BaseModel):
+        return plain(value.model_dump(mode="python"))
+    if is_dataclass(value):
+        return {field.name: plain(getattr(value, field.name)) for field in fields(value)}
+    raise TypeError(f"{type(value).__name__} has no canonical form")
+
+
+def canonical(value: object) -> bytes:
+    """Canonical JSON: keys sorted, no white space, ASCII only.
+
+    >>> canonical({"b": 1, "a": (True,)})
+    b'{"a":[true],"b":1}'
+    """
+    return json.dumps(plain(value), sort_keys=True, separators=(",", ":")).encode("ascii")
+
+
+def digest(value: object) -> str:
+    """SHA-256 of the canonical bytes, in hex."""
+    return hashlib.sha256(canonical(value)).hexdigest()

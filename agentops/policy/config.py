@@ -1,0 +1,292 @@
+"""What an operator may say in ``policy.toml``: jobs, limits, rules, standing approvals, tests.
+
+Here: the closed vocabulary, as models that refuse what they do not know. Not here: how a rule is
+matched (``agentops.policy.rules``), nor the guards, which no file can switch off.
+
+Units stand in the names. Every limit has a default that suits a single box with one job.
+"""
+
+import tomllib
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+
+from agentops.errors import ConfigError
+from agentops.policy.canonical import digest
+from journal.events import JsonObject
+
+Purpose = Literal["probe", "wait", "signal", "deploy", "relaunch", "reconcile"]
+Tier = Literal["dev", "prod", "unknown"]
+SignalName = Literal["INT", "TERM", "KILL", "CONT", "HUP"]
+Rung = Literal["request", "interrupt", "interrupt_again", "terminate", "kill"]
+Need = Literal["requested", "stalled", "diverged", "failed", "gone", "repair"]
+HypothesisName = Literal["H1", "H2", "H3", "H4", "H5", "H6", "H7"]
+Seconds = Annotated[int, Field(ge=0, le=86_400)]
+
+
+class _Part(BaseModel):
+    """Base of all tables of the file: frozen, and an unknown key is an error."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class Match(_Part):
+    """Selects candidates to look at. It never makes a process a victim."""
+
+    cmd_contains: str | None = None
+    exe: str | None = None
+    cwd: str | None = None
+    uid: int | None = None
+
+    @model_validator(mode="after")
+    def _selects_something(self) -> "Match":
+        if self.cmd_contains is None and self.exe is None and self.cwd is None:
+            raise ValueError("needs one of cmd_contains, exe, cwd")
+        if self.cmd_contains == "":
+            raise ValueError("an empty cmd_contains would select every process")
+        return self
+
+
+class Grace(_Part):
+    """How long each rung may take before the next is thought of; floors that history can raise."""
+
+    request_s: Seconds = 60
+    interrupt_s: Seconds = 10
+    terminate_s: Seconds = 30
+    kill_s: Seconds = 10
+    graceful_max_s: Seconds = 600
+
+
+class Stop(_Part):
+    """The ladder of one job."""
+
+    rungs: tuple[Rung, ...] = ("interrupt", "interrupt_again", "terminate", "kill")
+    request_file: str | None = None
+    grace: Grace = Grace()
+    respawn_s: Seconds = 3
+
+    @model_validator(mode="after")
+    def _request_has_a_file(self) -> "Stop":
+        if "request" in self.rungs and self.request_file is None:
+            raise ValueError("rung 'request' needs request_file")
+        return self
+
+
+class Progress(_Part):
+    """Where the job shows that it lives."""
+
+    heartbeat: str
+    log: str | None = None
+    stall_s: Seconds = 300
+    watch_s: Seconds = 20
+
+
+class Launch(_Part):
+    """How the job is started again."""
+
+    argv: tuple[str, ...] = Field(min_length=1)
+    cwd: str
+    log: str
+    env: dict[str, str] = {}
+    start_s: Seconds = 120
+    advance_steps: int = Field(default=2, ge=1)
+
+
+class File(_Part):
+    """One file to have on the host: *source* is read here; both sides must show *sha256*."""
+
+    path: str
+    source: str
+    sha256: str = Field(default="", pattern="^([0-9a-f]{64})?$")
+    mode: int = Field(default=0o644, ge=0, le=0o7777)
+
+
+class When(_Part):
+    """When a repair is due. All that is given must hold."""
+
+    differs: bool = False
+    lead: HypothesisName | None = None
+    signature: str | None = None
+
+    @model_validator(mode="after")
+    def _asks_something(self) -> "When":
+        if not self.differs and self.lead is None and self.signature is None:
+            raise ValueError("needs one of differs, lead, signature")
+        return self
+
+
+class Repair(_Part):
+    """Files that end a known fault, and the evidence that calls for them."""
+
+    id: str
+    when: When
+    files: tuple[File, ...] = Field(min_length=1)
+    note: str = ""
+
+
+class Job(_Part):
+    """One workload."""
+
+    role_match: Match
+    supervisor: Match | None = None
+    cgroup: str | None = None
+    gpu: bool = False
+    stop: Stop = Stop()
+    progress: Progress
+    launch: Launch | None = None
+    repair: tuple[Repair, ...] = ()
+
+
+class RuleWhen(_Part):
+    """The closed vocabulary of conditions. All that is given must hold."""
+
+    command: str | None = None
+    purpose: Purpose | None = None
+    effect: Literal["observes", "changes", "destroys"] | None = None
+    signal: SignalName | None = None
+    rung: Rung | None = None
+    lead: HypothesisName | None = None
+    need: Need | None = None
+    tier: Tier | None = None
+    fact: Literal["checkpoint.writing", "gpu.unknown", "steps.advance"] | None = None
+
+
+class Forbid(_Part):
+    """What must not be done; it beats every permit."""
+
+    id: str
+    when: RuleWhen
+    unless: Literal["approved"] | None = None
+    note: str = ""
+
+
+class Permit(_Part):
+    """What the engine may do without being asked again, within the guards."""
+
+    id: str
+    when: RuleWhen
+    note: str = ""
+
+
+class Standing(_Part):
+    """A lasting approval of an operator for one tier."""
+
+    id: str
+    tier: Literal["dev", "prod"]
+    commands: tuple[str, ...] = Field(min_length=1)
+
+
+class Budget(_Part):
+    """Bounds on what one incident may cost."""
+
+    probes: int = Field(default=120, ge=1)
+    signals: int = Field(default=16, ge=0)
+    relaunches: int = Field(default=3, ge=0)
+    inconclusives: int = Field(default=2, ge=1)
+    wall_s: Seconds = 3_600
+    victims: int = Field(default=8, ge=1)
+
+
+class Limits(_Part):
+    """Freshness and decision thresholds."""
+
+    lead_db: int = Field(default=10, ge=0)
+    family_cap_db: int = Field(default=20, ge=0)
+    fresh_s: Seconds = 10
+    fresh_kill_s: Seconds = 5
+    decision_s: Seconds = 60
+    approval_s: Seconds = 600
+    crash_loop: int = Field(default=3, ge=1)
+    crash_window_s: Seconds = 900
+    backoff_s: Seconds = 10
+    backoff_max_s: Seconds = 300
+
+
+class Case(_Part):
+    """A test inside the file: the facts of a situation, and what must (not) be decided."""
+
+    id: str
+    given: str
+    action: str
+    forbidden: str | None = None
+
+
+class Protected(_Part):
+    """Processes that are never victims, beside the built-in ones."""
+
+    comm: tuple[str, ...] = ()
+
+
+class Policy(_Part):
+    """The head of the file."""
+
+    version: int = Field(ge=1)
+    shadow: bool = False
+
+
+class PolicyConfig(_Part):
+    """The whole of ``policy.toml``."""
+
+    policy: Policy
+    job: dict[str, Job] = {}
+    budget: Budget = Budget()
+    limits: Limits = Limits()
+    protected: Protected = Protected()
+    forbid: tuple[Forbid, ...] = ()
+    permit: tuple[Permit, ...] = ()
+    standing: tuple[Standing, ...] = ()
+    test: tuple[Case, ...] = ()
+
+    @model_validator(mode="after")
+    def _ids_are_unique(self) -> "PolicyConfig":
+        ids = [rule.id for rule in self.forbid]
+        ids += [rule.id for rule in self.permit] + [rule.id for rule in self.standing]
+        doubles = sorted({name for name in ids if ids.count(name) > 1})
+        if doubles:
+            raise ValueError(f"rule id {doubles[0]!r} stands twice")
+        return self
+
+    def body(self) -> JsonObject:
+        """The configuration as plain JSON, for ``configuration_loaded``."""
+        dumped: JsonObject = self.model_dump(mode="json")
+        return dumped
+
+    def digest(self) -> str:
+        """SHA-256 of the canonical body: the version of the policy that a decision names."""
+        return digest(self.body())
+
+
+def read_policy(body: JsonObject) -> PolicyConfig:
+    """The configuration that a ``configuration_loaded`` event holds.
+
+    Raises:
+        ConfigError: the body is of another version of this product.
+    """
+    return _validated(body, "the journal's configuration")
+
+
+def parse_policy(text: str, source: str) -> PolicyConfig:
+    """The configuration written in *text*; *source* names it in errors.
+
+    Raises:
+        ConfigError: names file, key, value and remedy.
+    """
+    try:
+        loaded = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise ConfigError(f"{source}: not TOML: {error}") from error
+    return _validated(loaded, source)
+
+
+def _validated(loaded: JsonObject, source: str) -> PolicyConfig:
+    try:
+        return PolicyConfig.model_validate(loaded)
+    except ValidationError as error:
+        first = error.errors()[0]
+        key = ".".join(str(part) for part in first["loc"]) or "policy"
+        value = first["input"]
+        shown = "" if isinstance(value, dict) else f" (value {value!r})"
+        remedy = first["msg"]
+        if first["type"] == "extra_forbidden":
+            remedy = "this key is not known here; remove it or correct its spelling"
+        raise ConfigError(f"{source}: {key}{shown}: {remedy}") from error

@@ -1,0 +1,323 @@
+"""How events become state, one after the other.
+
+Here: ``fold``, pure and total: an event that says nothing to policy leaves the state as it was, but
+for its place in the order. Not here: the state's shape (``agentops.policy.state``) or what an
+observation teaches (``agentops.policy.learning``).
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+
+from pydantic import JsonValue, TypeAdapter, ValidationError
+
+from agentops.policy.learning import Source, learn
+from agentops.policy.ledger import (
+    Act,
+    Decided,
+    Incident,
+    Judged,
+    Member,
+    Sample,
+    Settled,
+    Status,
+    Terms,
+)
+from agentops.policy.state import EVERYWHERE, Approval, PolicyState, Probing
+from journal.envelope import Event
+from journal.events import (
+    ActingFrozen,
+    ActingThawed,
+    ApprovalExpired,
+    ApprovalGranted,
+    ApprovalRefused,
+    ApprovalRequested,
+    CommandCompleted,
+    CommandDenied,
+    CommandFailed,
+    CommandIntended,
+    CommandNotSent,
+    CommandOutcomeUnknown,
+    CommandReconciled,
+    ConfigurationLoaded,
+    DecisionMade,
+    IncidentClosed,
+    IncidentOpened,
+    JsonObject,
+    ObservationParsed,
+    VerdictReached,
+)
+
+SAMPLES_MAX = 64
+TAILS_MAX = 8
+DECISIONS_MAX = 256
+_MEMBER = TypeAdapter(Member)
+_STATUS: Mapping[str, Status] = {
+    "command_not_sent": "not_sent",
+    "command_completed": "completed",
+    "command_failed": "failed",
+    "command_outcome_unknown": "unknown",
+}
+
+
+def fold(state: PolicyState, event: Event, observation: JsonValue | None = None) -> PolicyState:
+    """The state after *event*.
+
+    *observation* is the recorded value of an ``observation_parsed`` event (inline or attached);
+    None where it was removed from the journal, and then it teaches nothing.
+    """
+    heads = dict(state.basis)
+    heads[event.stream] = event.seq
+    state = replace(state, order=state.order + 1, basis=tuple(sorted(heads.items())))
+    match event.payload:
+        case IncidentOpened() | IncidentClosed() | ConfigurationLoaded():
+            return _frame(state, event)
+        case ActingFrozen() | ActingThawed():
+            return _freeze(state, event)
+        case ApprovalRequested() | ApprovalGranted() | ApprovalRefused() | ApprovalExpired():
+            return _approval(state, event)
+        case DecisionMade() as made:
+            return _decided(state, event, made)
+        case VerdictReached() as reached:
+            judged = Judged(reached.condition, reached.verdict, event.ts_us, state.order, event.id)
+            return replace(state, verdicts=(*state.verdicts, judged))
+        case _:
+            return _command(state, event, observation)
+
+
+def _command(state: PolicyState, event: Event, observation: JsonValue | None) -> PolicyState:
+    """What an event tells about one command."""
+    match event.payload:
+        case CommandIntended() as intent:
+            return _intended(state, event, intent)
+        case (
+            CommandNotSent() | CommandCompleted() | CommandFailed() | CommandOutcomeUnknown()
+        ) as outcome:
+            return _ended(state, event, outcome)
+        case ObservationParsed() as observed:
+            return _observed(state, event, observed, observation)
+        case CommandReconciled() as known:
+            return _each_act(state, known.command_id, settled=known.settled, event=event.id)
+        case CommandDenied():
+            return replace(state, denials=state.denials + 1)
+        case _:
+            return state
+
+
+def _freeze(state: PolicyState, event: Event) -> PolicyState:
+    """Acting is frozen or thawed, on one host or everywhere; thawing everywhere thaws each."""
+    place = EVERYWHERE if event.host is None else event.host.name
+    if isinstance(event.payload, ActingFrozen):
+        return replace(state, frozen_hosts=tuple(sorted({*state.frozen_hosts, place})))
+    kept = () if place == EVERYWHERE else tuple(h for h in state.frozen_hosts if h != place)
+    return replace(state, frozen_hosts=kept)
+
+
+def _frame(state: PolicyState, event: Event) -> PolicyState:
+    """What the incident is and under what terms it is handled."""
+    payload = event.payload
+    match payload:
+        case IncidentOpened():
+            opened = Incident(event.incident or "", payload.job, event.ts_us)
+            return replace(state, incident=opened)
+        case IncidentClosed() if state.incident is not None:
+            return replace(state, incident=replace(state.incident, resolution=payload.resolution))
+        case ConfigurationLoaded():
+            return replace(
+                state, configuration=payload.digest, terms=read_terms(payload.body, state.terms)
+            )
+        case _:
+            return state
+
+
+def read_terms(body: JsonObject, before: Terms) -> Terms:
+    """The terms in a configuration's body; what it does not say stays as it was."""
+    said = body.get("terms")
+    if not isinstance(said, dict):
+        return before
+    goal, tier, shadow = said.get("goal"), said.get("tier"), said.get("shadow")
+    return Terms(
+        goal="stop" if goal == "stop" else "recover",
+        tier="dev" if tier == "dev" else "prod" if tier == "prod" else "unknown",
+        shadow=shadow is True,
+        host=_text(said, "host"),
+        learned_grace_s=max(0, _number(said, "learned_grace_s")),
+    )
+
+
+def _intended(state: PolicyState, event: Event, intent: CommandIntended) -> PolicyState:
+    used = tuple(
+        replace(made, used=True) if made.decision_id == intent.decision_id else made
+        for made in state.decisions
+    )
+    state = replace(
+        state,
+        decisions=used,
+        running=(*state.running, (intent.command_id, intent.command, intent.arguments)),
+    )
+    if intent.effect == "observes":
+        return _probing(state, intent.command, ran=1)
+    act = Act(
+        command_id=intent.command_id,
+        command=intent.command,
+        effect=intent.effect,
+        arguments=intent.arguments,
+        victims=intent.victims,
+        decision_id=intent.decision_id,
+        at_us=event.ts_us,
+        order=state.order,
+        events=(event.id,),
+    )
+    return replace(state, acts=(*state.acts, act))
+
+
+def _ended(
+    state: PolicyState,
+    event: Event,
+    payload: CommandNotSent | CommandCompleted | CommandFailed | CommandOutcomeUnknown,
+) -> PolicyState:
+    status = _STATUS[payload.kind]
+    command_id = payload.command_id
+    command = next((name for key, name, _ in state.running if key == command_id), "")
+    state = _each_act(state, command_id, ended=(status, event.ts_us), event=event.id)
+    if status == "completed":
+        return state
+    state = replace(state, running=tuple(row for row in state.running if row[0] != command_id))
+    return _probing(state, command, failed=1)
+
+
+def _observed(
+    state: PolicyState, event: Event, observed: ObservationParsed, observation: JsonValue | None
+) -> PolicyState:
+    known = {key: arguments for key, _, arguments in state.running}
+    arguments = known.get(observed.command_id, {})
+    state = replace(
+        state, running=tuple(row for row in state.running if row[0] != observed.command_id)
+    )
+    state = _each_act(state, observed.command_id, observation=observation, event=event.id)
+    source = Source(event.id, event.ts_us, state.order, arguments)
+    learned = learn(state.facts, observed.command, observation, source)
+    state = replace(state, facts=learned.facts)
+    if learned.sample is not None:
+        state = replace(state, samples=_samples((*state.samples, learned.sample)))
+    if learned.tail is not None:
+        state = replace(state, tails=(*state.tails, learned.tail)[-TAILS_MAX:])
+    return _probing(state, observed.command, succeeded=True)
+
+
+def _samples(samples: tuple[Sample, ...]) -> tuple[Sample, ...]:
+    """The first sample and the newest ones: where progress began, and how it goes."""
+    return samples if len(samples) <= SAMPLES_MAX else (samples[0], *samples[-SAMPLES_MAX + 1 :])
+
+
+def _probing(
+    state: PolicyState, command: str, *, ran: int = 0, failed: int = 0, succeeded: bool = False
+) -> PolicyState:
+    rows = {row.command: row for row in state.probing}
+    row = rows.get(command, Probing(command))
+    rows[command] = Probing(
+        command,
+        row.ran + ran,
+        0 if succeeded else row.failed_in_row + failed,
+        state.order if succeeded else row.last_order,
+    )
+    return replace(state, probing=tuple(row for _, row in sorted(rows.items())))
+
+
+def _each_act(
+    state: PolicyState,
+    command_id: str,
+    *,
+    event: str | None = None,
+    ended: tuple[Status, int] | None = None,
+    observation: JsonValue = None,
+    settled: Settled | None = None,
+) -> PolicyState:
+    """The state in which the act of *command_id* knows more; other acts stay as they are."""
+    acts = []
+    for act in state.acts:
+        known = act
+        if act.command_id == command_id:
+            if event is not None:
+                known = replace(known, events=(*known.events, event))
+            if ended is not None:
+                status, at_us = ended
+                known = replace(known, status=status, ended_at_us=at_us, ended_order=state.order)
+            if observation is not None:
+                known = replace(known, observation=observation)
+            if settled is not None:
+                known = replace(known, settled=settled)
+        acts.append(known)
+    return replace(state, acts=tuple(acts))
+
+
+def _decided(state: PolicyState, event: Event, made: DecisionMade) -> PolicyState:
+    decision = made.decision
+    listed = decision.get("members")
+    members = listed if isinstance(listed, list) else []
+    decided = Decided(
+        decision_id=made.decision_id,
+        action=_text(decision, "action", "kind"),
+        purpose=_text(decision, "action", "purpose"),
+        rung=_text(decision, "rung"),
+        phase=_text(decision, "phase"),
+        lead=_text(decision, "lead"),
+        at_us=event.ts_us,
+        order=state.order,
+        expires_at_us=_number(decision, "expires_at_us"),
+        bound_to=_text(decision, "bound_to"),
+        alive=len(members),
+    )
+    known = {member.identity: member for member in state.members}
+    for item in members:
+        member = _member(item)
+        if member is not None:
+            known.setdefault(member.identity, member)
+    return replace(
+        state,
+        decisions=(*state.decisions, decided)[-DECISIONS_MAX:],
+        members=tuple(known.values()),
+    )
+
+
+def _member(item: JsonValue) -> Member | None:
+    try:
+        return _MEMBER.validate_python(item)
+    except ValidationError:
+        return None
+
+
+def _text(value: JsonValue, *path: str) -> str:
+    for key in path:
+        value = value.get(key) if isinstance(value, dict) else None
+    return value if isinstance(value, str) else ""
+
+
+def _number(value: JsonValue, *path: str) -> int:
+    for key in path:
+        value = value.get(key) if isinstance(value, dict) else None
+    return value if isinstance(value, int) else 0
+
+
+def _approval(state: PolicyState, event: Event) -> PolicyState:
+    payload = event.payload
+    known = {approval.approval_id: approval for approval in state.approvals}
+    match payload:
+        case ApprovalRequested():
+            known[payload.approval_id] = Approval(
+                payload.approval_id, payload.digest, payload.expires_at_us
+            )
+        case ApprovalGranted() | ApprovalRefused() | ApprovalExpired():
+            before = known.get(payload.approval_id)
+            if before is not None:
+                answer = payload.kind.removeprefix("approval_")
+                known[payload.approval_id] = replace(before, answer=answer)
+        case _:
+            pass
+    return replace(state, approvals=tuple(known.values()))
+
+
+def fold_all(state: PolicyState, events: Iterable[tuple[Event, JsonValue | None]]) -> PolicyState:
+    """The state after all *events*, each with its observation."""
+    for event, observation in events:
+        state = fold(state, event, observation)
+    return state

@@ -1,0 +1,217 @@
+"""How an observation becomes facts.
+
+Here: one reader per command whose answer policy uses; each takes recorded JSON and is total: what
+it cannot read teaches nothing. Not here: deciding, or the commands' own models.
+"""
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from pydantic import JsonValue
+
+from agentops.diagnosis.scan import scan_lines
+from agentops.policy.facts import Fact, FactTable
+from agentops.policy.ledger import Sample, Tail
+from agentops.policy.processes import HOST, TABLE, process_subject
+from journal.events import JsonObject
+
+HEARTBEAT = "heartbeat"
+_TEXT_MAX = 400
+_FINITE = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
+_BEAT_FIELDS = (
+    "run_id",
+    "launch_id",
+    "pid",
+    "start_ticks",
+    "state",
+    "step",
+    "steps",
+    "loss",
+    "sequence",
+    "checkpoint_step",
+    "checkpoint_writing",
+    "resumed_from_step",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Learned:
+    """What one observation adds: facts, and the heartbeat sample or log tail that it was."""
+
+    facts: FactTable
+    sample: Sample | None = None
+    tail: Tail | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """Where an observation comes from: the event that holds it, when, and the place in the fold."""
+
+    event: str
+    at_us: int
+    order: int
+    arguments: JsonObject
+
+    def fact(self, subject: str, predicate: str, value: JsonValue) -> Fact:
+        """One fact resting on this source."""
+        return Fact(subject, predicate, value, self.event, self.at_us, self.order)
+
+
+def finite(loss: str | None) -> bool | None:
+    """Whether a decimal string is a finite number; None where nothing was said.
+
+    >>> finite("3.45"), finite("nan"), finite(None)
+    (True, False, None)
+    """
+    return None if loss is None else _FINITE.fullmatch(loss.strip()) is not None
+
+
+def learn(facts: FactTable, command: str, observation: JsonValue, source: Source) -> Learned:
+    """The table after *command* was answered with *observation*."""
+    reader = _READERS.get(command)
+    if reader is None or not isinstance(observation, dict):
+        return Learned(facts)
+    return reader(facts, observation, source)
+
+
+def log_subject(path: str) -> str:
+    """The fact subject of one log file."""
+    return f"log:{path}"
+
+
+def file_subject(path: str) -> str:
+    """The fact subject of one file."""
+    return f"file:{path}"
+
+
+def _path(observation: JsonObject, source: Source) -> str:
+    for holder in (observation, source.arguments):
+        path = holder.get("path")
+        if isinstance(path, str):
+            return path
+    return ""
+
+
+def _processes(facts: FactTable, seen: JsonObject, source: Source) -> Learned:
+    rows = seen.get("processes")
+    if not isinstance(rows, list):
+        return Learned(facts)
+    about = {key: value for key, value in seen.items() if key != "processes"}
+    complete = about.get("complete") is True
+    kept = facts.without_subjects("process:") if complete else facts
+    new = [source.fact(*TABLE, about)]
+    for row in rows:
+        if not isinstance(row, dict):
+            continue
+        pid, start = row.get("pid"), row.get("start_ticks")
+        if isinstance(pid, int) and isinstance(start, int):
+            subject = process_subject(pid, start)
+            new.append(source.fact(subject, "row", row))
+            if row.get("state") == "D":
+                since = facts.value(subject, "uninterruptible_since_us")
+                new.append(
+                    source.fact(
+                        subject,
+                        "uninterruptible_since_us",
+                        source.at_us if since is None else since,
+                    )
+                )
+    return Learned(kept.with_facts(new))
+
+
+def _heartbeat(facts: FactTable, seen: JsonObject, source: Source) -> Learned:
+    known = facts.without(*[(HEARTBEAT, field) for field in _BEAT_FIELDS])
+    beat = seen.get("heartbeat")
+    new = [
+        source.fact(HEARTBEAT, "exists", seen.get("exists") is True),
+        source.fact(HEARTBEAT, "age_ms", seen.get("age_ms")),
+    ]
+    if not isinstance(beat, dict):
+        return Learned(known.with_facts(new))
+    new += [source.fact(HEARTBEAT, field, beat[field]) for field in _BEAT_FIELDS if field in beat]
+    return Learned(known.with_facts(new), _sample(beat, source))
+
+
+def _sample(beat: JsonObject, source: Source) -> Sample | None:
+    pid, start, step = beat.get("pid"), beat.get("start_ticks"), beat.get("step")
+    sequence, loss = beat.get("sequence"), beat.get("loss")
+    launch, written = beat.get("launch_id"), beat.get("checkpoint_step")
+    if not isinstance(pid, int) or not isinstance(step, int):
+        return None
+    return Sample(
+        at_us=source.at_us,
+        order=source.order,
+        event=source.event,
+        run_id=str(beat.get("run_id", "")),
+        launch_id=launch if isinstance(launch, str) else None,
+        pid=pid,
+        start_ticks=start if isinstance(start, int) else -1,
+        state=str(beat.get("state", "")),
+        step=step,
+        sequence=sequence if isinstance(sequence, int) else 0,
+        loss=loss if isinstance(loss, str) else None,
+        checkpoint_writing=beat.get("checkpoint_writing") is True,
+        checkpoint_step=written if isinstance(written, int) else None,
+    )
+
+
+def _log(facts: FactTable, seen: JsonObject, source: Source) -> Learned:
+    lines = seen.get("lines")
+    if not isinstance(lines, list):
+        return Learned(facts)
+    text = [line for line in lines if isinstance(line, str)]
+    found: dict[str, JsonValue] = {}
+    counts: dict[str, int] = {}
+    for match in scan_lines(text):
+        counts[match.signature] = counts.get(match.signature, 0) + 1
+        found.setdefault(match.signature, match.text[:_TEXT_MAX])
+    path = _path(seen, source)
+    subject = log_subject(path)
+    tallies: dict[str, JsonValue] = dict(sorted(counts.items()))
+    new = [
+        source.fact(subject, "size_bytes", seen.get("size_bytes")),
+        source.fact(subject, "signatures", tallies),
+        source.fact(subject, "first_texts", dict(sorted(found.items()))),
+        source.fact(subject, "last_line", text[-1][:_TEXT_MAX] if text else None),
+    ]
+    tail = Tail(source.at_us, source.order, source.event, path, tuple(sorted(counts.items())))
+    return Learned(facts.with_facts(new), tail=tail)
+
+
+def _digest(facts: FactTable, seen: JsonObject, source: Source) -> Learned:
+    listed = seen.get("files")
+    files = listed if isinstance(listed, list) else [seen]
+    new = []
+    for item in files:
+        if isinstance(item, dict):
+            subject = file_subject(_path(item, source))
+            new.append(source.fact(subject, "exists", item.get("exists", True)))
+            new.append(source.fact(subject, "sha256", item.get("sha256")))
+    return Learned(facts.with_facts(new))
+
+
+def _gpu(facts: FactTable, seen: JsonObject, source: Source) -> Learned:
+    return Learned(facts.with_facts([source.fact("gpu", "status", dict(seen))]))
+
+
+def _host(facts: FactTable, seen: JsonObject, source: Source) -> Learned:
+    return Learned(facts.with_facts([source.fact(HOST, "probe", dict(seen))]))
+
+
+def _wait(facts: FactTable, seen: JsonObject, source: Source) -> Learned:
+    condition = source.arguments.get("condition")
+    kind = condition.get("kind") if isinstance(condition, dict) else None
+    said: JsonValue = {"met": seen.get("met") is True, "elapsed_ms": seen.get("elapsed_ms")}
+    return Learned(facts.with_facts([source.fact("wait", str(kind), said)]))
+
+
+_READERS: Mapping[str, Callable[[FactTable, JsonObject, Source], Learned]] = {
+    "list_processes": _processes,
+    "read_heartbeat": _heartbeat,
+    "tail_log": _log,
+    "file_digest": _digest,
+    "gpu_status": _gpu,
+    "probe_host": _host,
+    "wait_until": _wait,
+}

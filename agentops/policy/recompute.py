@@ -1,0 +1,182 @@
+"""Every recorded decision, made again from the journal, and the first that differs.
+
+Here: replay's back end. Not here: parsing outputs again, or printing. A decision that cannot be
+made again because an observation was removed ends the history there; that is not a difference.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Protocol
+
+from pydantic import JsonValue
+
+from agentops.policy.config import PolicyConfig, read_policy
+from agentops.policy.decide import decide
+from agentops.policy.fold import fold
+from agentops.policy.state import PolicyState
+from journal.envelope import Event
+from journal.events import (
+    ActingFrozen,
+    ActingThawed,
+    ConfigurationLoaded,
+    DecisionMade,
+    ObservationParsed,
+)
+
+
+class History(Protocol):
+    """What recomputing needs of a journal's reader."""
+
+    def events(self) -> Iterable[Event]:
+        """All events, in the journal's order."""
+
+    def observation(self, event: Event) -> object:
+        """The recorded observation of an ``observation_parsed`` event."""
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """The first decision that comes out otherwise; ordinal counts from 1 in its incident."""
+
+    event: str
+    incident: str
+    ordinal: int
+    what: str
+    recorded: JsonValue
+    recomputed: JsonValue
+
+
+@dataclass(frozen=True, slots=True)
+class Recomputed:
+    """How far the history could be recomputed.
+
+    horizon names the event at which it ended early, or is None.
+    """
+
+    decisions: int
+    first: Difference | None
+    horizon: str | None
+
+
+def recompute(history: History, config: PolicyConfig | None = None) -> Recomputed:
+    """Make every decision again; with *config*, under another policy than the recorded one."""
+    events = list(history.events())
+    done = 0
+    horizon: str | None = None
+    for incident in dict.fromkeys(event.incident for event in events if event.incident):
+        own = relevant(events, incident)
+        outcome = _incident(history, incident, own, config)
+        done += outcome.decisions
+        horizon = horizon or outcome.horizon
+        if outcome.first is not None:
+            return Recomputed(done, outcome.first, horizon)
+    return Recomputed(done, None, horizon)
+
+
+def _incident(
+    history: History, incident: str, events: list[Event], config: PolicyConfig | None
+) -> Recomputed:
+    known = config
+    done = 0
+    fold_on = Refolding(history)
+    for event in events:
+        if isinstance(event.payload, ConfigurationLoaded) and config is None:
+            known = configuration_of(event.payload)
+        if not isinstance(event.payload, DecisionMade) or known is None:
+            continue
+        fold_on.to(events, event.payload)
+        if fold_on.horizon is not None:
+            return Recomputed(done, None, fold_on.horizon)
+        done += 1
+        difference = _compare(event, event.payload, incident, done, fold_on.state, known, config)
+        if difference is not None:
+            return Recomputed(done, difference, None)
+    return Recomputed(done, None, None)
+
+
+def configuration_of(loaded: ConfigurationLoaded) -> PolicyConfig | None:
+    """The policy in a recorded configuration, or None where the event holds another kind of one."""
+    body = loaded.body.get("policy_file")
+    return read_policy(body) if isinstance(body, dict) else None
+
+
+def relevant(events: Iterable[Event], incident: str) -> list[Event]:
+    """What an incident's state is folded from: its own events, and what freezes or thaws acting."""
+    return [
+        event
+        for event in events
+        if event.incident == incident or isinstance(event.payload, ActingFrozen | ActingThawed)
+    ]
+
+
+class Refolding:
+    """The state that a recorded decision was made on, as far as its basis had been read.
+
+    Writers in other processes may have put events between; each decision says up to where it knew
+    each stream. Folding goes on from the decision before where the order allows it.
+    """
+
+    def __init__(self, history: History) -> None:
+        self._history = history
+        self._folded: list[str] = []
+        self.state = PolicyState()
+        self.horizon: str | None = None
+
+    def to(self, events: Iterable[Event], made: DecisionMade) -> None:
+        """Fold up to the basis of *made*; ``horizon`` names a missing observation."""
+        basis = made.decision.get("basis")
+        heads: Mapping[str, JsonValue] = basis if isinstance(basis, dict) else {}
+        wanted = [event for event in events if _within(heads.get(event.stream), event.seq)]
+        ids = [event.id for event in wanted]
+        if ids[: len(self._folded)] != self._folded:
+            self._folded, self.state = [], PolicyState()
+        for event in wanted[len(self._folded) :]:
+            observation: JsonValue = None
+            if isinstance(event.payload, ObservationParsed):
+                found = self._history.observation(event)
+                if not isinstance(found, dict | list | str | int | bool):
+                    self.horizon = event.id
+                    return
+                observation = found
+            self.state = fold(self.state, event, observation)
+            self._folded.append(event.id)
+
+
+def _within(head: JsonValue, seq: int) -> bool:
+    return isinstance(head, int) and seq <= head
+
+
+def _compare(  # noqa: PLR0917 - what is compared, with what
+    event: Event,
+    made: DecisionMade,
+    incident: str,
+    ordinal: int,
+    state: PolicyState,
+    known: PolicyConfig,
+    other: PolicyConfig | None,
+) -> Difference | None:
+    again = decide(state, known, made.now_us)
+    if other is None and again.inputs_sha256 != made.inputs_sha256:
+        return Difference(
+            event.id, incident, ordinal, "inputs", made.inputs_sha256, again.inputs_sha256
+        )
+    recorded, recomputed = made.decision, again.body()
+    changed = sorted(
+        key
+        for key in recorded.keys() | recomputed.keys()
+        if recorded.get(key) != recomputed.get(key)
+    )
+    if other is not None:
+        changed = [key for key in changed if key in {"action", "phase"}]
+    elif not changed and again.sha256() != made.decision_sha256:
+        changed = ["decision_sha256"]
+    if not changed:
+        return None
+    return Difference(
+        event.id,
+        incident,
+        ordinal,
+        ", ".join(changed),
+        {key: recorded.get(key) for key in changed},
+        {key: recomputed.get(key) for key in changed},
+    )

@@ -1,0 +1,139 @@
+"""Settling what an unknown outcome left open: by a look, never by a repeat.
+
+Here: for each kind of act, the look that tells whether it took effect, and the verdict on
+``command_took_effect``: confirmed is recorded as done, refuted as not_done, inconclusive as
+unknown. Not here: the acts themselves.
+"""
+
+from agentops.policy import moves
+from agentops.policy.decision import Close, Judge, Pause, RuleHit, Step
+from agentops.policy.hypotheses import Interrupted, interrupt_in_log
+from agentops.policy.learning import HEARTBEAT, file_subject
+from agentops.policy.ledger import Act
+from agentops.policy.processes import Process, ProcessTable
+from agentops.policy.restoring import deployed_paths
+from agentops.policy.view import SECOND_US, View
+from journal.events import JsonObject, Verdict
+
+TOOK_EFFECT = "command_took_effect"
+# A frame that was cut off may still be on its way; a launch that is late must not be doubled.
+SETTLES_US = 5 * SECOND_US
+ATTEMPTS_MAX = 3
+
+
+def reconciling(view: View) -> Step | None:
+    """The next look or verdict for the oldest act whose end is not known; None when all are."""
+    for act in view.state.acts:
+        if act.open:
+            if view.probing("list_processes").failed_in_row >= ATTEMPTS_MAX:
+                return _blind(act)
+            match act.command:
+                case "deploy_files":
+                    return _deploy(view, act)
+                case "launch":
+                    return _launch(view, act)
+                case _:
+                    return _signal(view, act)
+    return None
+
+
+def _blind(act: Act) -> Step:
+    reason = f"whether {act.command} took effect cannot be seen: the host does not answer"
+    hit = RuleHit("G14", reason, act.events)
+    return Step(Close("HANDED_OVER", reason, act.events), (hit,))
+
+
+def _settle(act: Act, verdict: Verdict, reason: str, *events: str) -> Step:
+    condition: JsonObject = {
+        "kind": TOOK_EFFECT,
+        "command_id": act.command_id,
+        "command": act.command,
+    }
+    evidence = (*act.events, *events)
+    return Step(Judge(condition, verdict, reason, evidence), (RuleHit("G14", reason, evidence),))
+
+
+def _since(act: Act) -> int:
+    return act.ended_at_us or act.at_us
+
+
+def _signal(view: View, act: Act) -> Step:
+    hit = RuleHit("G14", "a signal's outcome is unknown", act.events)
+    table = view.table
+    if table is None or not view.seen_after(act.last_order):
+        return Step(moves.list_processes("reconcile"), (hit,))
+    if not act.victims:
+        return _settle(act, "inconclusive", "nothing names what it acted on")
+    victim = act.victims[0]
+    process = table.find(victim)
+    if process is None or process.zombie:
+        return _settle(act, "confirmed", "its victim has ended", table.event)
+    return _interrupt(view, act, process, table.event)
+
+
+def _interrupt(view: View, act: Act, process: Process, listed: str) -> Step:
+    """The victim lives on: only the log of a Python program can still show the interrupt."""
+    hit = RuleHit("G14", "an interrupt's outcome is unknown", act.events)
+    if act.signal != "INT" or view.job.progress.log is None:
+        reason = "its victim lives on, which tells nothing about delivery"
+        return _settle(act, "inconclusive", reason, listed)
+    if not view.tails_after(act.last_order) and view.probing("tail_log").failed_in_row == 0:
+        return Step(moves.tail_log(view), (hit,))
+    if interrupt_in_log(Interrupted(view, process, act)):
+        tail = view.tails_after(act.last_order)[-1]
+        return _settle(act, "confirmed", "the log shows the interrupt", tail.event)
+    reason = "its victim lives on and the log shows no interrupt"
+    return _settle(act, "inconclusive", reason, listed)
+
+
+def _deploy(view: View, act: Act) -> Step:
+    hit = RuleHit("G14", "a deployment's outcome is unknown", act.events)
+    wanted = _digests(act)
+    seen: list[str] = []
+    same = True
+    for path in sorted(deployed_paths(act)):
+        fact = view.fact(file_subject(path), "sha256")
+        if fact is None or fact.order <= act.last_order:
+            if view.probing("file_digest").failed_in_row >= ATTEMPTS_MAX:
+                return _blind(act)
+            return Step(moves.file_digest(path, "reconcile"), (hit,))
+        seen.append(fact.event)
+        same = same and fact.value == wanted.get(path)
+    if same:
+        return _settle(act, "confirmed", "each file shows the wanted digest", *seen)
+    return _settle(act, "refuted", "a file does not show the wanted digest", *seen)
+
+
+def _digests(act: Act) -> dict[str, object]:
+    files = act.arguments.get("files")
+    listed = files if isinstance(files, list) else []
+    return {str(f.get("path")): f.get("sha256") for f in listed if isinstance(f, dict)}
+
+
+def _launch(view: View, act: Act) -> Step:
+    hit = RuleHit("G14", "a launch's outcome is unknown", act.events)
+    launch_id = act.arguments.get("launch_id")
+    table = view.table
+    if not view.seen_after(act.last_order) or table is None:
+        return Step(moves.list_processes("reconcile"), (hit,))
+    carrier = next((process for process in table if process.launch_id == launch_id), None)
+    if carrier is not None:
+        return _settle(act, "confirmed", "a process carries the launch id", carrier.event)
+    look = view.fact(HEARTBEAT, "exists")
+    if look is None or look.order <= act.last_order:
+        return Step(moves.read_heartbeat(view, "reconcile"), (hit,))
+    beat = view.fact(HEARTBEAT, "launch_id")
+    if beat is not None and beat.value == launch_id:
+        return _settle(act, "confirmed", "the heartbeat states the launch id", beat.event)
+    return _launch_missing(view, act, table)
+
+
+def _launch_missing(view: View, act: Act, table: ProcessTable) -> Step:
+    """Nothing shows it yet: a late frame gets its time, then it counts as not done."""
+    hit = RuleHit("G14", "a launch's outcome is unknown", act.events)
+    due = _since(act) + SETTLES_US
+    if view.now_us < due:
+        return Step(Pause(due, "a launch that is on its way would show by then"), (hit,))
+    if table.at_us < due:
+        return Step(moves.list_processes("reconcile"), (hit,))
+    return _settle(act, "refuted", "no process carries the launch id", table.event)

@@ -1,0 +1,84 @@
+"""What policy knows of one incident.
+
+Here: ``PolicyState``. Not here: how events change it (``agentops.policy.fold``), nor what to do
+about it (``agentops.policy.decide``).
+"""
+
+from dataclasses import dataclass, field
+
+from agentops.policy.canonical import canonical
+from agentops.policy.facts import FactTable
+from agentops.policy.ledger import Act, Decided, Incident, Judged, Member, Sample, Tail, Terms
+from journal.events import JsonObject
+
+
+EVERYWHERE = "*"
+
+
+@dataclass(frozen=True, slots=True)
+class Probing:
+    """One observing command: how often it ran, and how often in a row it brought nothing."""
+
+    command: str
+    ran: int = 0
+    failed_in_row: int = 0
+    last_order: int = -1
+
+
+@dataclass(frozen=True, slots=True)
+class Approval:
+    """A question put to a person, and the answer so far."""
+
+    approval_id: str
+    digest: str
+    expires_at_us: int
+    answer: str = "open"
+
+
+@dataclass(frozen=True, slots=True)
+class PolicyState:
+    """Everything that decisions rest on. ``order`` counts folded events."""
+
+    facts: FactTable = field(default_factory=FactTable)
+    incident: Incident | None = None
+    terms: Terms = field(default_factory=Terms)
+    configuration: str = ""
+    acts: tuple[Act, ...] = ()
+    decisions: tuple[Decided, ...] = ()
+    verdicts: tuple[Judged, ...] = ()
+    members: tuple[Member, ...] = ()
+    samples: tuple[Sample, ...] = ()
+    tails: tuple[Tail, ...] = ()
+    probing: tuple[Probing, ...] = ()
+    approvals: tuple[Approval, ...] = ()
+    denials: int = 0
+    frozen_hosts: tuple[str, ...] = ()
+    order: int = 0
+    basis: tuple[tuple[str, int], ...] = ()
+    running: tuple[tuple[str, str, JsonObject], ...] = ()
+
+    @property
+    def frozen(self) -> bool:
+        """Whether an operator stopped all acting here."""
+        return bool({EVERYWHERE, self.terms.host}.intersection(self.frozen_hosts))
+
+    def canonical(self) -> bytes:
+        """All of it as canonical bytes."""
+        return canonical(
+            {
+                "facts": self.facts.plain(),
+                "incident": self.incident,
+                "terms": self.terms,
+                "acts": self.acts,
+                "decisions": self.decisions,
+                "verdicts": self.verdicts,
+                "members": self.members,
+                "samples": self.samples,
+                "tails": self.tails,
+                "probing": self.probing,
+                "approvals": self.approvals,
+                "denials": self.denials,
+                "frozen_hosts": self.frozen_hosts,
+                "order": self.order,
+            }
+        )

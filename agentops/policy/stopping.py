@@ -1,0 +1,154 @@
+"""Stopping a job: whom first, and when it has been proven to have stopped.
+
+Here: the order (supervisors, then roots, then what their trees left behind), successors, and the
+proof of absence. Not here: one victim's ladder (``agentops.policy.ladder``).
+"""
+
+from agentops.policy import moves
+from agentops.policy.decision import Close, Judge, Pause, RuleHit, Step
+from agentops.policy.ladder import climb, grace_us
+from agentops.policy.processes import Process, ProcessTable
+from agentops.policy.view import SECOND_US, View
+from journal.events import Identity, JsonObject
+
+TERMINATE = 15
+RESPAWNS_MAX = 2
+
+
+def stopping(view: View) -> Step | None:
+    """The next step of stopping, or None when no member lives and no successor may be coming."""
+    if not view.seen_after(view.acted_order) or not view.table_fresh(view.config.limits.fresh_s):
+        return Step(moves.list_processes(), (RuleHit("G14", "what lives now is not known"),))
+    table = view.table
+    if table is None:
+        return None
+    flapping = _flapping(view, table)
+    if flapping is not None:
+        return flapping
+    for process in (*view.roles.supervisors, *view.roles.trainers):
+        step = _one(view, table, process)
+        if step is not None:
+            return step
+    return _left_behind(view, table)
+
+
+def _flapping(view: View, table: ProcessTable) -> Step | None:
+    """A job that comes back again and again, and nobody was found who starts it."""
+    ended = [
+        member
+        for member in view.state.members
+        if member.role == "trainer" and table.find(member.identity) is None
+    ]
+    if len(ended) <= RESPAWNS_MAX or not view.roles.trainers or view.roles.supervisors:
+        return None
+    newest = view.roles.trainers[-1]
+    hit = RuleHit("flapping", "it was started again more than twice", (newest.event,))
+    reason = f"process {newest.pid} was started again by something that no evidence names"
+    return Step(Close("HANDED_OVER", reason, (newest.event,)), (hit,), lead="H5")
+
+
+def _one(view: View, table: ProcessTable, process: Process) -> Step | None:
+    victim = table.identity(process)
+    if process in view.roles.supervisors and told(view, process, victim):
+        return None
+    return climb(view, process, victim)
+
+
+def told(view: View, process: Process, victim: Identity) -> bool:
+    """A shell that catches TERM acts on it when its child has ended: it was told, go on.
+
+    A supervisor that started another child after it was told is not one of these.
+    """
+    acts = [act for act in view.signals_to(victim) if act.signal == "TERM"]
+    if not acts or TERMINATE not in process.signals_caught:
+        return False
+    told = acts[-1]
+    over_at = (told.ended_at_us or told.at_us) + grace_us(view, "interrupt")
+    starts = {
+        member.identity
+        for member in view.state.members
+        if member.role == "trainer" and member.identity.start_ticks > process.start_ticks
+    }
+    return view.now_us >= over_at and len(starts) <= 1
+
+
+def _left_behind(view: View, table: ProcessTable) -> Step | None:
+    """Workers that outlive their root get one grace to see it, then a ladder of their own."""
+    if not view.roles.workers:
+        return None
+    victims = tuple(table.identity(process) for process in view.roles.workers)
+    last = view.last_act
+    since = 0 if last is None else last.ended_at_us or last.at_us
+    over_at = since + grace_us(view, "interrupt")
+    untouched = not any(view.signals_to(victim) for victim in victims)
+    if untouched and last is not None and view.now_us < over_at:
+        hit = RuleHit("workers", "workers often end by themselves after their root")
+        return Step(moves.wait_absent(victims, over_at - view.now_us), (hit,))
+    return climb(view, view.roles.workers[0], victims[0])
+
+
+def proof_of_absence(view: View) -> Step:
+    """Two whole listings, a respawn period apart and both after the last act, show no member."""
+    table = view.table
+    if table is None:
+        return Step(moves.list_processes(), (RuleHit("proof", "nothing was listed yet"),))
+    awaited = _suspected(view)
+    if awaited is not None:
+        return awaited
+    since = max(view.acted_order, _last_seen_alive(view))
+    first = view.verdict("members_absent", after=since)
+    victims: JsonObject = {
+        "kind": "members_absent",
+        "identities": [moves.identity(member.identity) for member in view.state.members],
+    }
+    gaps = [m for m in view.state.members if not table.covers(m.identity)]
+    if first is None:
+        return _judged(view, victims, "no member lives in a whole listing after the last act")
+    due = first.at_us + view.job.stop.respawn_s * SECOND_US
+    if view.now_us < due:
+        hit = RuleHit("proof", "a second look comes after the respawn period", (first.event,))
+        return Step(Pause(due, "wait for a successor that does not come"), (hit,))
+    if table.order <= first.order or table.at_us < due:
+        hit = RuleHit("proof", "the second look", (first.event,))
+        return Step(moves.list_processes(), (hit,))
+    stopped: JsonObject = {**victims, "kind": "job_stopped", "looks": 2}
+    reason = "two whole listings a respawn period apart show no member and no successor"
+    if gaps:
+        reason = "the host or its container was started again since; no member can have survived"
+    judge = Judge(stopped, "confirmed", reason, (first.event, table.event))
+    return Step(judge, (RuleHit("proof", "positive evidence is whole", judge.evidence),))
+
+
+def _judged(view: View, condition: JsonObject, reason: str) -> Step:
+    evidence = () if view.table is None else (view.table.event,)
+    judge = Judge(condition, "confirmed", reason, evidence)
+    return Step(judge, (RuleHit("proof", "absence is shown by a whole listing", evidence),))
+
+
+def _last_seen_alive(view: View) -> int:
+    """The place in the fold of the last decision that still saw a member alive."""
+    return max((made.order for made in view.state.decisions if made.alive), default=-1)
+
+
+def _suspected(view: View) -> Step | None:
+    """A newcomer with a member's very command line: wait until it shows who it is."""
+    if not view.roles.suspects:
+        return None
+    suspect = view.roles.suspects[0]
+    table = view.table
+    age_us = 0
+    if table is not None:
+        age_us = (table.uptime_ticks - suspect.start_ticks) * SECOND_US // table.ticks_per_s
+    hit = RuleHit("H5", "a newcomer looks like the job", (suspect.event,))
+    launch = view.job.launch
+    limit_us = (launch.start_s if launch is not None else view.job.progress.stall_s) * SECOND_US
+    if age_us > limit_us:
+        reason = f"process {suspect.pid} looks like the job, and nothing proves that it is"
+        return Step(Close("HANDED_OVER", reason, (suspect.event,)), (hit,), lead="H5")
+    beat_due = view.probing("read_heartbeat").last_order < (table.order if table else 0)
+    if beat_due:
+        return Step(moves.read_heartbeat(view), (hit,))
+    pause = view.now_us + SECOND_US
+    if table is not None and view.now_us - table.at_us < SECOND_US:
+        return Step(Pause(pause, "a newcomer has not shown yet who it is"), (hit,))
+    return Step(moves.list_processes(), (hit,))
