@@ -9,10 +9,10 @@ import secrets
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from agentops.commands.base import Command, Completed, Malformed, Observation
+from agentops.commands import Command, Completed, Malformed, Observation
 from agentops.hosts import Host
 from agentops.policy import Authorization, Decision, PolicyConfig, PolicyState, authorize
-from agentops.transport.base import Ended, Lost, NotSent, Request, Transport, TransportAnswer
+from agentops.transport.base import Ended, Lost, NotSent, Request, Transport
 from journal import Actor, Capture, Clock, Event, HostRef, Journal, NewEvent
 from journal.events import (
     CommandCompleted,
@@ -25,17 +25,15 @@ from journal.events import (
     ObservationParsed,
     Payload,
 )
-
-_CAPTURE_LIMIT_BYTES = 256 * 1024 * 1024
-_PARSE_LIMIT_BYTES = 16 * 1024 * 1024
+from journal.lines import canonical
 
 
 @dataclass(frozen=True, slots=True)
 class Executed:
     """One command's end.
 
-    events are all that was appended, in order; the last ones are outcome and observation.
-    observation is None unless the outcome is ``command_completed``.
+    events are all that was appended, in order. observation is None unless the outcome is
+    ``command_completed``.
     """
 
     authorization: Authorization
@@ -52,10 +50,22 @@ class _Streams:
     err: Capture
 
     def stdout(self, chunk: bytes) -> None:
+        """Take bytes of standard output."""
         self.out.write(chunk)
 
     def stderr(self, chunk: bytes) -> None:
+        """Take bytes of standard error."""
         self.err.write(chunk)
+
+    def attachments(self, preamble: bytes) -> Mapping[str, bytes | Capture]:
+        """What the outcome's event carries."""
+        outputs: dict[str, bytes | Capture] = {"stdout": self.out, "stderr": self.err}
+        return outputs | {"preamble": preamble} if preamble else outputs
+
+    def close(self) -> None:
+        """Let go of what was spooled."""
+        self.out.close()
+        self.err.close()
 
 
 class Executor:
@@ -66,14 +76,14 @@ class Executor:
         journal: Journal,
         *,
         clock: Clock,
-        actor: Actor,
         config: PolicyConfig,
         connect: Callable[[Host], Transport],
+        actor: Actor | None = None,
         draw: Callable[[], str] = lambda: secrets.token_hex(16),
     ) -> None:
         self._journal = journal
         self._clock = clock
-        self._actor = actor
+        self._actor = actor or journal.actor
         self._config = config
         self._connect = connect
         self._draw = draw
@@ -100,26 +110,41 @@ class Executor:
             journal.JournalError: the intent could not be made durable (nothing was sent), or the
                 outcome could not (the intent stays in doubt until the next opening).
         """
-        authorization = authorize(
-            command, decision, state, self._config, host, self._clock.wall_us()
-        )
+        now_us = self._clock.wall_us()
+        authorization = authorize(command, decision, state, self._config, host, now_us)
+        decision_id = None if decision is None else decision.decision_id
         if authorization.answer != "allow":
-            denied = await self._append(
-                self._event(
-                    CommandDenied(
-                        command=command.name,
-                        arguments=command.arguments(),
-                        victims=command.victims(),
-                        decision_id=None if decision is None else decision.decision_id,
-                        rule=authorization.rule,
-                        reason=authorization.reason,
-                    ),
-                    host,
-                    incident,
-                )
+            denial = CommandDenied(
+                command=command.name,
+                arguments=command.arguments(),
+                victims=command.victims(),
+                decision_id=decision_id,
+                rule=authorization.rule,
+                reason=authorization.reason,
             )
-            return Executed(authorization, denied, denied[-1], None)
-        return await self._run(command, host, authorization, reason, incident, decision)
+            events = await self._append(self._event(denial, host, incident))
+            return Executed(authorization, events, events[-1], None)
+        intent = CommandIntended(
+            command_id=self._draw(),
+            command=command.name,
+            definition=command.definition_digest(),
+            arguments=command.arguments(),
+            argv=command.argv(),
+            route=host.route,
+            effect=command.effect,
+            intrusiveness=command.intrusiveness,
+            retry=command.retry,
+            deadline_ms=command.deadline(),
+            victims=command.victims(),
+            decision_id=decision_id,
+            authority=authorization.rule,
+            reason=reason,
+        )
+        before = await self._append(
+            *self._definition(command, host, incident), self._event(intent, host, incident)
+        )
+        after, observation = await self._send(command, host, intent.command_id, before[-1])
+        return Executed(authorization, (*before, *after), after[0], observation)
 
     async def close(self) -> None:
         """Let go of all connections."""
@@ -127,123 +152,29 @@ class Executor:
             await transport.close()
         self._transports.clear()
 
-    async def _run(
-        self,
-        command: Command,
-        host: Host,
-        authorization: Authorization,
-        reason: str,
-        incident: str | None,
-        decision: Decision | None,
-    ) -> Executed:
-        command_id = self._draw()
-        intent = CommandIntended(
-            command_id=command_id,
-            command=command.name,
-            definition=command.definition_digest(),
-            arguments=command.arguments(),
-            argv=command.argv(),
-            route=host.route(),
-            effect=command.effect,
-            intrusiveness=command.intrusiveness,
-            retry=command.retry,
-            deadline_ms=command.deadline(),
-            victims=command.victims(),
-            decision_id=None if decision is None else decision.decision_id,
-            authority=authorization.rule,
-            reason=reason,
-        )
-        if command.effect == "destroys":
-            await asyncio.to_thread(self._journal.seal)
-        before = await self._append(
-            *self._definition(command, host, incident),
-            self._event(intent, host, incident, idem=command_id),
-        )
-        intended = before[-1]
-        streams = _Streams(
-            self._journal.capture(limit_bytes=_CAPTURE_LIMIT_BYTES),
-            self._journal.capture(limit_bytes=_CAPTURE_LIMIT_BYTES),
-        )
+    async def _send(
+        self, command: Command, host: Host, command_id: str, intended: Event
+    ) -> tuple[tuple[Event, ...], Observation | None]:
+        """Send what was intended, and make its outcome durable before anybody hears of it."""
+        streams = _Streams(self._journal.capture(), self._journal.capture())
         request = Request(command.argv(), command.stdin(), command.deadline(), self._draw())
+        transport = self._transports.setdefault(host.name, self._connect(host))
         try:
-            answer = await self._transport(host).run(request, streams)
+            answer = await transport.run(request, streams)
         except asyncio.CancelledError:
-            lost = Lost("connection_lost", "the caller cancelled the wait", 0)
-            await asyncio.shield(
-                self._append(*self._outcome(command, command_id, lost, streams, intended)[0])
-            )
-            raise
-        drafts, observation = self._outcome(command, command_id, answer, streams, intended)
-        after = await self._append(*drafts)
-        if command.effect == "destroys":
-            await asyncio.to_thread(self._journal.seal)
-        return Executed(authorization, (*before, *after), after[0], observation)
-
-    def _outcome(
-        self,
-        command: Command,
-        command_id: str,
-        answer: TransportAnswer,
-        streams: _Streams,
-        intended: Event,
-    ) -> tuple[tuple[NewEvent, ...], Observation | None]:
-        """The outcome event of *answer*, and the observation where the answer could be read."""
-        outputs: Mapping[str, bytes | Capture] = {"stdout": streams.out, "stderr": streams.err}
-        match answer:
-            case NotSent():
-                payload: Payload = CommandNotSent(
-                    command_id=command_id, reason=answer.reason, detail=answer.detail
-                )
-                return (self._following(payload, intended),), None
-            case Lost():
-                payload = CommandOutcomeUnknown(
-                    command_id=command_id,
-                    reason=answer.reason,
-                    detail=answer.detail,
-                    duration_ms=answer.duration_ms,
-                )
-                return (self._following(payload, intended, outputs),), None
-            case Ended():
-                return self._ended(command, command_id, answer, streams, intended)
-
-    def _ended(
-        self,
-        command: Command,
-        command_id: str,
-        answer: Ended,
-        streams: _Streams,
-        intended: Event,
-    ) -> tuple[tuple[NewEvent, ...], Observation | None]:
-        outputs: dict[str, bytes | Capture] = {"stdout": streams.out, "stderr": streams.err}
-        if answer.preamble:
-            outputs["preamble"] = answer.preamble
-        read = read_answer(command, answer.exit_status, streams.out, streams.err)
-        if isinstance(read, Malformed):
-            failed = CommandFailed(
+            lost = CommandOutcomeUnknown(
                 command_id=command_id,
-                exit_status=answer.exit_status,
-                duration_ms=answer.duration_ms,
-                fault=read.reason if read.line == 0 else f"line {read.line}: {read.reason}",
+                reason="connection_lost",
+                detail="the caller gave up waiting; the command may still run",
+                duration_ms=0,
             )
-            return (self._following(failed, intended, outputs),), None
-        completed = CommandCompleted(
-            command_id=command_id,
-            exit_status=answer.exit_status,
-            duration_ms=answer.duration_ms,
-        )
-        dumped = read.model_dump(mode="json")
-        observed = ObservationParsed(
-            command_id=command_id,
-            command=command.name,
-            definition=command.definition_digest(),
-            parser_version=command.parser_version,
-            observation=dumped if command.no_free_text else None,
-        )
-        attachments = {} if command.no_free_text else {"observation": canonical(dumped)}
-        return (
-            self._following(completed, intended, outputs),
-            self._following(observed, intended, attachments),
-        ), read
+            await asyncio.shield(self._append(_after(intended, lost, streams.attachments(b""))))
+            streams.close()
+            raise
+        drafts, observation = _outcome(command, command_id, answer, streams, intended)
+        appended = await self._append(*drafts)
+        streams.close()
+        return appended, observation
 
     def _definition(
         self, command: Command, host: Host, incident: str | None
@@ -258,51 +189,103 @@ class Executor:
         )
         return (self._event(recorded, host, incident),)
 
-    def _event(
-        self, payload: Payload, host: Host, incident: str | None, *, idem: str | None = None
-    ) -> NewEvent:
+    def _event(self, payload: Payload, host: Host, incident: str | None) -> NewEvent:
         return NewEvent(
             payload,
             actor=self._actor,
             incident=incident,
-            host=HostRef(host.name, host.fingerprint),
-            idem=idem,
-        )
-
-    def _following(
-        self,
-        payload: Payload,
-        intended: Event,
-        attachments: Mapping[str, bytes | Capture] | None = None,
-    ) -> NewEvent:
-        return NewEvent(
-            payload,
-            actor=self._actor,
-            incident=intended.incident,
-            host=intended.host,
-            cause=intended.id,
-            attachments=attachments or {},
+            host=HostRef(host.name, host.fingerprint or host.transport),
         )
 
     async def _append(self, *drafts: NewEvent) -> tuple[Event, ...]:
         return await asyncio.to_thread(self._journal.append, *drafts)
 
-    def _transport(self, host: Host) -> Transport:
-        return self._transports.setdefault(host.name, self._connect(host))
+
+def _outcome(
+    command: Command,
+    command_id: str,
+    answer: Ended | NotSent | Lost,
+    streams: _Streams,
+    intended: Event,
+) -> tuple[tuple[NewEvent, ...], Observation | None]:
+    """The outcome of *answer*, and the observation where the answer could be read."""
+    match answer:
+        case NotSent():
+            unsent = CommandNotSent(
+                command_id=command_id, reason=answer.reason, detail=answer.detail
+            )
+            return (_after(intended, unsent, {}),), None
+        case Lost():
+            unknown = CommandOutcomeUnknown(
+                command_id=command_id,
+                reason=answer.reason,
+                detail=answer.detail,
+                duration_ms=answer.duration_ms,
+            )
+            return (_after(intended, unknown, streams.attachments(answer.preamble)),), None
+        case Ended():
+            outputs = streams.attachments(answer.preamble)
+            read = read_answer(command, answer.exit_status, _completed(answer, streams))
+            if isinstance(read, Malformed):
+                failed = CommandFailed(
+                    command_id=command_id,
+                    exit_status=answer.exit_status,
+                    duration_ms=answer.duration_ms,
+                    fault=read.reason if read.line == 0 else f"line {read.line}: {read.reason}",
+                )
+                return (_after(intended, failed, outputs),), None
+            completed = CommandCompleted(
+                command_id=command_id,
+                exit_status=answer.exit_status,
+                duration_ms=answer.duration_ms,
+            )
+            observed = _observed(command, command_id, read, intended)
+            return (_after(intended, completed, outputs), observed), read
 
 
 def read_answer(
-    command: Command, exit_status: int, stdout: Capture, stderr: Capture
+    command: Command, exit_status: int, completed: Completed
 ) -> Observation | Malformed:
-    """What the bytes say, or why they cannot be read; a status not declared readable is a failure."""
+    """What the bytes say, or why they say nothing; an undeclared status is a failure."""
     if exit_status not in command.readable_statuses:
         return Malformed(f"exit status {exit_status}")
-    return command.parse(
-        Completed(
-            exit_status,
-            stdout.content(_PARSE_LIMIT_BYTES),
-            stderr.content(_PARSE_LIMIT_BYTES),
-            stdout_truncated=stdout.length_bytes > _PARSE_LIMIT_BYTES,
-            stderr_truncated=stderr.length_bytes > _PARSE_LIMIT_BYTES,
-        )
+    return command.parse(completed)
+
+
+def _completed(answer: Ended, streams: _Streams) -> Completed:
+    return Completed(
+        answer.exit_status,
+        streams.out.content(),
+        streams.err.content(),
+        stdout_truncated=streams.out.truncated,
+        stderr_truncated=streams.err.truncated,
+    )
+
+
+def _observed(
+    command: Command, command_id: str, observation: Observation, intended: Event
+) -> NewEvent:
+    value = observation.model_dump(mode="json")
+    payload = ObservationParsed(
+        command_id=command_id,
+        command=command.name,
+        definition=command.definition_digest(),
+        parser_version=command.parser_version,
+        observation=value if command.no_free_text else None,
+    )
+    attachments = {} if command.no_free_text else {"observation": canonical(value)}
+    return _after(intended, payload, attachments)
+
+
+def _after(
+    intended: Event, payload: Payload, attachments: Mapping[str, bytes | Capture]
+) -> NewEvent:
+    """An event that follows from an intent: same actor, incident and host, caused by it."""
+    return NewEvent(
+        payload,
+        actor=intended.actor,
+        incident=intended.incident,
+        host=intended.host,
+        cause=intended.id,
+        attachments=attachments,
     )

@@ -1,0 +1,122 @@
+"""What most commands need: settings, the system clock, who is asking, and the journal they mean."""
+
+import argparse
+import getpass
+import os
+from pathlib import Path
+
+from agentops.config import Settings, load_settings
+from agentops.errors import UsageError
+from journal import Actor, Journal, JournalError, KeyStore, NewEvent, Reader, SystemClock
+from journal.events import JournalRead
+
+_ACTOR_KINDS = ("human", "agent")
+
+
+def add_journal_option(parser: argparse.ArgumentParser) -> None:
+    """``--journal PATH``, the same everywhere."""
+    parser.add_argument(
+        "--journal",
+        type=Path,
+        metavar="PATH",
+        help="the journal's folder (default: agentops.toml, $AGENTOPS_JOURNAL, state folder)",
+    )
+
+
+def add_json_option(parser: argparse.ArgumentParser) -> None:
+    """``--json``: exactly one JSON object on stdout."""
+    parser.add_argument("--json", action="store_true", help="one JSON object on stdout")
+
+
+def settings_for(arguments: argparse.Namespace) -> Settings:
+    """The settings in force for these arguments."""
+    return load_settings(
+        environ=os.environ, cwd=Path.cwd(), journal=getattr(arguments, "journal", None)
+    )
+
+
+def actor() -> Actor:
+    """Who is asking: ``$AGENTOPS_ACTOR`` as KIND:ID, else the login name at this machine.
+
+    Raises:
+        UsageError: the variable is not of that form.
+    """
+    given = os.environ.get("AGENTOPS_ACTOR")
+    person = f"{getpass.getuser()}@{os.uname().nodename}"
+    if given is None:
+        return Actor("human", person)
+    kind, _, name = given.partition(":")
+    if kind == "human" and name:
+        return Actor("human", name)
+    if kind == "agent" and name:
+        return Actor("agent", name, on_behalf_of=person)
+    raise UsageError(
+        f"AGENTOPS_ACTOR={given!r}: write human:NAME or agent:NAME, for example agent:claude"
+    )
+
+
+def open_journal(settings: Settings) -> Journal:
+    """Open the journal for writing; a journal that is not there yet is made, key and anchor too.
+
+    Raises:
+        JournalError: it cannot be opened or made; nothing was changed.
+    """
+    keys = KeyStore(settings.places.keys)
+    if settings.journal.exists():
+        return Journal.open(
+            settings.journal, clock=SystemClock(), actor=actor(), keys=keys, anchor=settings.anchor
+        )
+    anchor = settings.anchor or default_anchor(settings)
+    anchor.parent.mkdir(parents=True, exist_ok=True)
+    return Journal.create(
+        settings.journal, clock=SystemClock(), actor=actor(), keys=keys, anchor=anchor
+    )
+
+
+def default_anchor(settings: Settings) -> Path:
+    """A file outside the journal, named after it and its place."""
+    return settings.places.anchors / f"{settings.journal.stem}.jsonl"
+
+
+def open_reader(settings: Settings) -> Reader:
+    """Read the journal.
+
+    Raises:
+        JournalError: no journal is there.
+    """
+    return Reader.open(settings.journal)
+
+
+def record_reading(settings: Settings, purpose: str, query: str) -> None:
+    """Leave a ``journal_read`` event: looking is part of the record, where it can be written.
+
+    A copy on read-only ground, or a journal whose chain is broken, is read without one.
+    """
+    if not os.access(settings.journal, os.W_OK):
+        return
+    try:
+        with open_journal(settings) as journal:
+            journal.append(NewEvent(JournalRead(purpose=purpose, query=query)))
+    except JournalError:
+        return
+
+
+def resolve_incident(reader: Reader, given: str | None) -> str:
+    """An incident's id from an unambiguous prefix; the latest when none is given.
+
+    Raises:
+        UsageError: none fits, or several do.
+    """
+    incidents = reader.incidents()
+    if not incidents:
+        raise UsageError(f"{reader.layout.root}: no incident is recorded in this journal")
+    if given is None:
+        return incidents[-1].id
+    fitting = [incident.id for incident in incidents if incident.id.startswith(given)]
+    if given in fitting:
+        return given
+    if len(fitting) == 1:
+        return fitting[0]
+    if not fitting:
+        raise UsageError(f"incident {given!r} is not in this journal; see agentops incident list")
+    raise UsageError(f"incident {given!r} fits {len(fitting)}: {', '.join(fitting[:4])}; give more")

@@ -1,0 +1,177 @@
+"""``agentops hosts add|list|check``: the inventory, and the first look at a host's key."""
+
+import argparse
+import asyncio
+import sys
+from pathlib import Path
+
+from pydantic import ValidationError
+from rich.table import Table
+
+from agentops.cli.context import add_json_option, settings_for
+from agentops.cli.printing import console, emit, say
+from agentops.cli.status import Status
+from agentops.config import Settings
+from agentops.config.settings import FILE_NAME
+from agentops.errors import UsageError
+from agentops.hosts import Host, Layer, toml_entry
+from agentops.transport import NotSent, OfferedKey, offered_key
+
+_KEY_TIMEOUT_S = 15.0
+
+
+def register(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    """Add the commands."""
+    hosts = commands.add_parser("hosts", help="the inventory of hosts").add_subparsers(
+        metavar="ACTION", required=True
+    )
+    add = hosts.add_parser("add", help="add a host; its key is shown and asked for on first use")
+    add.add_argument("name", metavar="NAME")
+    add.add_argument("--local", action="store_true", help="this machine, without SSH")
+    add.add_argument("--address", metavar="HOST", default="", help="host name or IP address")
+    add.add_argument("--port", type=int, default=22)
+    add.add_argument("--user", default="root")
+    add.add_argument("--key", type=Path, metavar="FILE", help="private key file")
+    add.add_argument("--jump", metavar="NAME", help="go through this host of the inventory")
+    add.add_argument(
+        "--layer", action="append", default=[], metavar="KIND:ARG", help="pct:200, docker:NAME, …"
+    )
+    add.add_argument("--tier", choices=("dev", "prod", "unknown"), default="unknown")
+    add.add_argument("--label", action="append", default=[], metavar="LABEL")
+    add.add_argument(
+        "--fingerprint",
+        metavar="SHA256:…",
+        help="accept the key only if it is this one; asks nothing",
+    )
+    add.set_defaults(run=_add)
+
+    listing = hosts.add_parser("list", help="all hosts")
+    add_json_option(listing)
+    listing.set_defaults(run=_list)
+
+    check = hosts.add_parser("check", help="does the host still show its pinned key?")
+    check.add_argument("name", metavar="NAME")
+    add_json_option(check)
+    check.set_defaults(run=_check)
+
+
+def _add(arguments: argparse.Namespace) -> Status:
+    settings = settings_for(arguments)
+    if arguments.name in settings.inventory.hosts:
+        raise UsageError(
+            f"host {arguments.name!r} is in the inventory already; remove its table from"
+            f" {settings.project or settings.places.config / FILE_NAME} first"
+        )
+    host = _host(arguments)
+    if host.jump is not None:
+        settings.inventory.get(host.jump)
+    if host.transport == "ssh":
+        offered = asyncio.run(_offered(host))
+        if isinstance(offered, NotSent):
+            say(f"agentops: {offered.detail}; nothing was added")
+            return Status.NOT_SENT
+        if not _accepted(host, offered, arguments.fingerprint):
+            return Status.DENIED
+        host = host.model_copy(update={"host_key": offered.line})
+    path = _write(settings, host)
+    say(f"added {host.name} ({' → '.join(host.route)}, tier {host.tier}) to {path}")
+    return Status.YES
+
+
+def _host(arguments: argparse.Namespace) -> Host:
+    try:
+        return Host.model_validate(
+            {
+                "name": arguments.name,
+                "transport": "local" if arguments.local else "ssh",
+                "address": arguments.address,
+                "port": arguments.port,
+                "user": arguments.user,
+                "key": arguments.key,
+                "jump": arguments.jump,
+                "layers": tuple(Layer.from_text(text) for text in arguments.layer),
+                "tier": arguments.tier,
+                "labels": tuple(arguments.label),
+            }
+        )
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        field = ".".join(str(part) for part in first["loc"])
+        said = first["msg"].removeprefix("Value error, ")
+        raise UsageError(f"--{field}: {said}" if field else said) from error
+
+
+async def _offered(host: Host) -> OfferedKey | NotSent:
+    try:
+        async with asyncio.timeout(_KEY_TIMEOUT_S):
+            return await offered_key(host)
+    except TimeoutError:
+        return NotSent(
+            "deadline", f"{host.address}:{host.port} showed no key within {_KEY_TIMEOUT_S:.0f} s"
+        )
+
+
+def _accepted(host: Host, offered: OfferedKey, expected: str | None) -> bool:
+    """The first-use question: a person compares fingerprints; without one the answer is no."""
+    if expected is not None:
+        if expected == offered.fingerprint:
+            return True
+        say(
+            f"agentops: --fingerprint {expected} is not the key that {host.address} showed"
+            f" ({offered.fingerprint}); nothing was added"
+        )
+        return False
+    say(f"{host.address}:{host.port} shows the key {offered.fingerprint}")
+    if not sys.stdin.isatty():
+        say("agentops: nobody to ask; compare the key and repeat with --fingerprint SHA256:…")
+        return False
+    sys.stderr.write("Is this what the machine's owner says it is? [yes/no] ")
+    sys.stderr.flush()
+    return sys.stdin.readline().strip().lower() == "yes"
+
+
+def _write(settings: Settings, host: Host) -> Path:
+    path = settings.project or settings.places.config / FILE_NAME
+    path.parent.mkdir(parents=True, exist_ok=True)
+    before = path.read_text(encoding="utf-8") if path.exists() else ""
+    gap = "\n" if before else ""
+    path.write_text(before + gap + toml_entry(host), encoding="utf-8")
+    return path
+
+
+def _list(arguments: argparse.Namespace) -> Status:
+    hosts = list(settings_for(arguments).inventory)
+    if arguments.json:
+        emit({"hosts": [host.model_dump(mode="json") | {"route": host.route} for host in hosts]})
+        return Status.YES
+    table = Table("host", "route", "tier", "labels", "key")
+    for host in hosts:
+        table.add_row(
+            host.name,
+            " → ".join(host.route),
+            host.tier,
+            ", ".join(host.labels),
+            host.fingerprint or "none pinned",
+        )
+    console().print(table)
+    return Status.YES
+
+
+def _check(arguments: argparse.Namespace) -> Status:
+    host = settings_for(arguments).inventory.get(arguments.name)
+    if host.transport == "local":
+        say(f"{host.name} is this machine; there is no key to compare")
+        return Status.YES
+    offered = asyncio.run(_offered(host))
+    if isinstance(offered, NotSent):
+        status, detail, shown = Status.NOT_SENT, offered.detail, None
+    elif offered.fingerprint == host.fingerprint:
+        status, detail, shown = Status.YES, "shows its pinned key", offered.fingerprint
+    else:
+        detail = f"pinned {host.fingerprint}, but shows {offered.fingerprint}"
+        status, shown = Status.NO, offered.fingerprint
+    if arguments.json:
+        emit({"host": host.name, "pinned": host.fingerprint, "shown": shown, "detail": detail})
+    else:
+        say(f"{host.name}: {detail}")
+    return status

@@ -1,0 +1,199 @@
+"""``agentops log``, ``show``, ``query``: the journal as people read it."""
+
+import argparse
+import json
+import sys
+import time
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+
+from rich.table import Table
+
+from agentops.cli.context import (
+    add_journal_option,
+    add_json_option,
+    open_reader,
+    record_reading,
+    resolve_incident,
+    settings_for,
+)
+from agentops.cli.printing import console, emit, local_time, shown
+from agentops.cli.status import Status
+from agentops.cli.summaries import summary
+from agentops.errors import UsageError
+from journal import Event, Reader, Shredded, SystemClock
+from journal.events import PAYLOADS
+
+_FOLLOW_POLL_S = 0.25
+_UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days"}
+
+
+def register(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    """Add the commands."""
+    log = commands.add_parser("log", help="the events, one line each")
+    log.add_argument("--incident", metavar="ID", help="only this incident (any unambiguous prefix)")
+    log.add_argument("--host", metavar="NAME", help="only this host")
+    log.add_argument("--kind", metavar="KIND", action="append", help="only this kind; may repeat")
+    log.add_argument(
+        "--since", metavar="WHEN", help="an instant (ISO 8601) or an age: 90s, 15m, 2h, 3d"
+    )
+    log.add_argument("--limit", type=int, metavar="N", help="only the last N")
+    log.add_argument("--follow", action="store_true", help="go on as events come, until Ctrl-C")
+    add_json_option(log)
+    add_journal_option(log)
+    log.set_defaults(run=_log)
+
+    show = commands.add_parser("show", help="one event whole, with its outputs")
+    show.add_argument("event", metavar="EVENT", help="id, unambiguous prefix, or place STREAM:SEQ")
+    add_json_option(show)
+    add_journal_option(show)
+    show.set_defaults(run=_show)
+
+    query = commands.add_parser("query", help="SQL over the index (tables: docs/journal.md)")
+    query.add_argument("sql", metavar="SQL")
+    query.add_argument("--csv", action="store_true", help="comma-separated values")
+    add_json_option(query)
+    add_journal_option(query)
+    query.set_defaults(run=_query)
+
+
+def _log(arguments: argparse.Namespace) -> Status:
+    settings = settings_for(arguments)
+    reader = open_reader(settings)
+    kinds = _kinds(arguments.kind)
+    since = None if arguments.since is None else _instant(arguments.since)
+    incident = None if arguments.incident is None else resolve_incident(reader, arguments.incident)
+    events = list(reader.events(incident=incident, kinds=kinds, host=arguments.host, since=since))
+    record_reading(settings, "log", " ".join(filter(None, [incident, arguments.host])) or "all")
+    if arguments.limit is not None:
+        if arguments.limit < 1:
+            raise UsageError(f"--limit {arguments.limit}: must be at least 1")
+        events = events[-arguments.limit :]
+    if arguments.json and not arguments.follow:
+        emit({"events": [json.loads(event.line) for event in events]})
+        return Status.YES
+    _print_events(events, as_json=arguments.json)
+    if arguments.follow:
+        seen = {event.id for event in events}
+        for event in _following(reader, incident, kinds, arguments.host, seen):
+            _print_events([event], as_json=arguments.json)
+            sys.stdout.flush()
+    return Status.YES
+
+
+def _following(
+    reader: Reader,
+    incident: str | None,
+    kinds: list[str] | None,
+    host: str | None,
+    seen: set[str],
+) -> Iterator[Event]:
+    """New events as they become durable; ends only by an interrupt."""
+    since = SystemClock().wall_us() - 60_000_000
+    while True:
+        for event in reader.events(incident=incident, kinds=kinds, host=host, since=since):
+            if event.id not in seen:
+                seen.add(event.id)
+                yield event
+        time.sleep(_FOLLOW_POLL_S)  # noqa: TID251 - a poll of a file that others write
+
+
+def _print_events(events: list[Event], *, as_json: bool) -> None:
+    for event in events:
+        if as_json:
+            sys.stdout.write(event.line.decode() + "\n")
+            continue
+        host = "" if event.host is None else event.host.name
+        sys.stdout.write(
+            f"{local_time(event.ts_us)}  {event.id[-8:]}  {host:<10}  {event.kind:<23}"
+            f"  {summary(event)}\n"
+        )
+
+
+def _show(arguments: argparse.Namespace) -> Status:
+    settings = settings_for(arguments)
+    reader = open_reader(settings)
+    event = reader.event(arguments.event)
+    outputs = {name: reader.attachment(event, name) for name in sorted(event.out)}
+    record_reading(settings, "show", event.id)
+    if arguments.json:
+        emit(
+            {
+                "event": json.loads(event.line),
+                "leaf": event.leaf,
+                "outputs": {
+                    name: _output_value(event, name, data) for name, data in outputs.items()
+                },
+            }
+        )
+        return Status.YES
+    out = sys.stdout
+    out.write(f"{event.kind}  {event.id}  at {event.place}\n{summary(event)}\n\n")
+    out.write(json.dumps(json.loads(event.line), indent=2, ensure_ascii=False) + "\n")
+    out.write(f"leaf hash: {event.leaf}\n")
+    for name, data in outputs.items():
+        reference = event.out[name]
+        cut = ", truncated" if reference.truncated else ""
+        out.write(f"\n{name} ({reference.length_bytes} bytes{cut}):\n")
+        out.write(
+            f"redacted: {data.reason}\n"
+            if isinstance(data, Shredded)
+            else shown(data, 8_000) + "\n"
+        )
+    return Status.YES
+
+
+def _output_value(event: Event, name: str, data: bytes | Shredded) -> dict[str, object]:
+    reference = event.out[name]
+    value: dict[str, object] = {
+        "length_bytes": reference.length_bytes,
+        "truncated": reference.truncated,
+        "commitment": reference.commitment,
+    }
+    if isinstance(data, Shredded):
+        return value | {"redacted": data.reason}
+    return value | {"text": data.decode("utf-8", "backslashreplace")}
+
+
+def _query(arguments: argparse.Namespace) -> Status:
+    settings = settings_for(arguments)
+    rows = open_reader(settings).query(arguments.sql)
+    record_reading(settings, "query", arguments.sql)
+    if arguments.json:
+        emit({"columns": list(rows.columns), "rows": [list(row) for row in rows.rows]})
+    elif arguments.csv:
+        import csv  # noqa: PLC0415 - only this form of output needs it
+
+        writer = csv.writer(sys.stdout)
+        writer.writerow(rows.columns)
+        writer.writerows(rows.rows)
+    else:
+        table = Table(*rows.columns)
+        for row in rows.rows:
+            table.add_row(*(shown(str(cell).encode(), 200) for cell in row))
+        console().print(table)
+    return Status.YES
+
+
+def _kinds(given: list[str] | None) -> list[str] | None:
+    for kind in given or ():
+        if kind not in PAYLOADS:
+            raise UsageError(
+                f"--kind {kind!r}: not a kind of event; one of {', '.join(sorted(PAYLOADS))}"
+            )
+    return given
+
+
+def _instant(text: str) -> int:
+    """Microseconds since 1970 of an ISO instant, or of an age before now."""
+    if text[:-1].isdigit() and text[-1] in _UNITS:
+        age = timedelta(**{_UNITS[text[-1]]: int(text[:-1])})
+        return SystemClock().wall_us() - int(age.total_seconds() * 1_000_000)
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        raise UsageError(
+            f"--since {text!r}: write an instant (2026-05-01T10:00+02:00) or an age (2h)"
+        ) from None
+    aware = moment if moment.tzinfo else moment.astimezone()
+    return int(aware.astimezone(UTC).timestamp() * 1_000_000)
