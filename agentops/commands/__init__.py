@@ -5,9 +5,11 @@ from collections.abc import Mapping
 from agentops.commands.base import Command, Completed, Malformed, Observation
 from agentops.commands.deploy import DeployFiles
 from agentops.commands.files import FileDigest, TailLog
+from agentops.commands.gpu import GpuProcesses, GpuStatus
 from agentops.commands.heartbeat import ReadHeartbeat
 from agentops.commands.host_probe import ProbeHost
 from agentops.commands.launch import Launch
+from agentops.commands.model_check import CheckModel
 from agentops.commands.processes import ListProcesses
 from agentops.commands.signals import SignalProcess
 from agentops.commands.waiting import WaitUntil
@@ -15,8 +17,11 @@ from agentops.commands.waiting import WaitUntil
 __all__ = ["COMMANDS", "Command", "Completed", "Malformed", "Observation"]
 
 _ALL: tuple[type[Command], ...] = (
+    CheckModel,
     DeployFiles,
     FileDigest,
+    GpuProcesses,
+    GpuStatus,
     Launch,
     ListProcesses,
     ProbeHost,

@@ -59,7 +59,7 @@ def sync_folder(path: str) -> None:
 def write_beside(path: str, content: bytes, mode: int) -> str:
     """Write a temporary file in the same folder, durable, and give its path."""
     os.makedirs(os.path.dirname(path), exist_ok=True)
-    temporary = "%s.agentops-%d" % (path, os.getpid())  # noqa: UP031
+    temporary = "%s.agentops-%d" % (path, os.getpid())
     descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, mode)
     try:
         with os.fdopen(descriptor, "wb") as file:
@@ -78,7 +78,7 @@ def replace(entry: dict[str, Any], temporary: str, before: str | None) -> str | 
     path = entry["path"]
     backup = None
     if before is not None and entry["backup"]:
-        backup = "%s.before-%s" % (path, before[:12])  # noqa: UP031
+        backup = "%s.before-%s" % (path, before[:12])
         if not os.path.lexists(backup):
             os.link(path, backup)
     os.rename(temporary, path)
@@ -120,7 +120,7 @@ def write_all(entries: list[dict[str, Any]], contents: list[bytes], plan: bool) 
         undo(done)
         for entry in entries:
             entry["changed"] = False
-        return "failed: %s" % error.strerror  # noqa: UP031
+        return "failed: %s" % error.strerror
     return None
 
 
@@ -146,4 +146,5 @@ def main() -> None:
     answer({"problem": problem}, *rows)
 
 
-main()
+if __name__ == "__main__":
+    main()

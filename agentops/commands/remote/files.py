@@ -85,4 +85,5 @@ def main() -> None:
     answer(row)
 
 
-main()
+if __name__ == "__main__":
+    main()

@@ -40,7 +40,7 @@ def read_bytes(path: str, limit: int = 1 << 20) -> bytes | None:
 
 def stat_fields(pid: int | str) -> list[bytes] | None:
     """Fields of /proc/PID/stat from the state on (field 3 is index 0); None if it is gone."""
-    raw = read_bytes("/proc/%s/stat" % pid)  # noqa: UP031 - one style with the shell twin
+    raw = read_bytes("/proc/%s/stat" % pid)
     return None if not raw else raw[raw.rindex(b")") + 2 :].split()
 
 

@@ -68,22 +68,22 @@ def start(job: dict[str, Any], log: int) -> None:
             start_new_session=True,
         )
     except OSError as error:
-        refuse("cannot_start", "%s: %s" % (error.filename, error.strerror))  # noqa: UP031
+        refuse("cannot_start", "%s: %s" % (error.filename, error.strerror))
         return
     variable = b"AGENTOPS_LAUNCH_ID=" + job["launch_id"].encode()
     deadline = time.monotonic() + SETTLE_S
     while time.monotonic() < deadline:
         known = identity(child.pid)
-        environ = read_bytes("/proc/%d/environ" % child.pid) or b""  # noqa: UP031
+        environ = read_bytes("/proc/%d/environ" % child.pid) or b""
         if known is not None and variable in environ.split(b"\0"):
             answer({"started": True, "refusal": None, "detail": "", "identity": known})
             return
         status = child.poll()
         if status is not None:
-            refuse("ended_at_once", "status %d" % status)  # noqa: UP031
+            refuse("ended_at_once", "status %d" % status)
             return
         time.sleep(PAUSE_S)
-    refuse("not_observed", "pid %d" % child.pid)  # noqa: UP031
+    refuse("not_observed", "pid %d" % child.pid)
 
 
 def main() -> None:
@@ -93,7 +93,7 @@ def main() -> None:
     try:
         log = os.open(job["log"], os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
     except OSError as error:
-        refuse("cannot_start", "%s: %s" % (job["log"], error.strerror))  # noqa: UP031
+        refuse("cannot_start", "%s: %s" % (job["log"], error.strerror))
         return
     try:
         fcntl.flock(log, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -113,4 +113,5 @@ def main() -> None:
     start(job, log)
 
 
-main()
+if __name__ == "__main__":
+    main()

@@ -98,4 +98,5 @@ def main() -> None:
     answer(header, *rows)
 
 
-main()
+if __name__ == "__main__":
+    main()

@@ -47,7 +47,7 @@ def main() -> None:
         hostname=system.nodename,
         kernel=system.release,
         machine=system.machine,
-        python="%d.%d.%d" % sys.version_info[:3],  # noqa: UP031
+        python="%d.%d.%d" % sys.version_info[:3],
         uid=os.getuid(),
         home=os.environ.get("HOME"),
         login_shell=os.environ.get("SHELL"),
@@ -70,4 +70,5 @@ def main() -> None:
     answer(row)
 
 
-main()
+if __name__ == "__main__":
+    main()

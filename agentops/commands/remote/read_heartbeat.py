@@ -24,4 +24,5 @@ def main() -> None:
     answer(row)
 
 
-main()
+if __name__ == "__main__":
+    main()

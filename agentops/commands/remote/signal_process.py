@@ -28,12 +28,12 @@ PROTECTED = frozenset({
 
 def comm_of(pid: int) -> str:
     """The kernel's name of the process."""
-    return (read_bytes("/proc/%d/comm" % pid) or b"").decode("utf-8", "replace").rstrip("\n")  # noqa: UP031
+    return (read_bytes("/proc/%d/comm" % pid) or b"").decode("utf-8", "replace").rstrip("\n")
 
 
 def is_init_somewhere(pid: int) -> bool:
     """Whether the process is the first one of a namespace below this one."""
-    for line in (read_bytes("/proc/%d/status" % pid) or b"").splitlines():  # noqa: UP031
+    for line in (read_bytes("/proc/%d/status" % pid) or b"").splitlines():
         if line.startswith(b"NSpid:"):
             return line.split()[-1] == b"1"
     return False
@@ -46,7 +46,7 @@ def stays_uninterruptible(pid: int) -> bool:
         fields = stat_fields(pid)
         if fields is None or fields[0] != b"D":
             return False
-        places.add(read_bytes("/proc/%d/wchan" % pid))  # noqa: UP031
+        places.add(read_bytes("/proc/%d/wchan" % pid))
         time.sleep(D_PAUSE_S)
     return len(places) == 1
 
@@ -107,4 +107,5 @@ def main() -> None:
     answer(deliver(victim, victim["pid"], getattr(signal, "SIG" + sys.argv[2])))
 
 
-main()
+if __name__ == "__main__":
+    main()

@@ -75,7 +75,7 @@ def file_exists(condition: dict[str, Any]) -> tuple[bool, object, object]:
 
 def port_open(condition: dict[str, Any]) -> tuple[bool, object, object]:
     """Value: 1 if something listens on this TCP port, read from /proc/net, without connecting."""
-    wanted = "%04X" % condition["port"]  # noqa: UP031
+    wanted = "%04X" % condition["port"]
     for table in ("/proc/net/tcp", "/proc/net/tcp6"):
         for line in (read_bytes(table) or b"").decode().splitlines()[1:]:
             fields = line.split()
@@ -116,4 +116,5 @@ def main() -> None:
     })  # fmt: skip
 
 
-main()
+if __name__ == "__main__":
+    main()
