@@ -10,6 +10,7 @@ import os
 import platform
 import shutil
 import sys
+from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -87,7 +88,7 @@ def _program(name: str) -> str | None:
     return shutil.which(name) or shutil.which(name, path="/usr/sbin:/sbin")
 
 
-def _print(facts: dict[str, object]) -> None:
+def _print(facts: Mapping[str, object]) -> None:
     for key, value in facts.items():
         if isinstance(value, dict):
             print(f"{key}:")  # noqa: T201

@@ -74,7 +74,7 @@ def _add(arguments: argparse.Namespace) -> Status:
             return Status.DENIED
         host = host.model_copy(update={"host_key": offered.line})
     path = _write(settings, host)
-    say(f"added {host.name} ({' → '.join(host.route)}, tier {host.tier}) to {path}")
+    say(f"added {host.name} ({' → '.join(host.route())}, tier {host.tier}) to {path}")
     return Status.YES
 
 
@@ -142,13 +142,13 @@ def _write(settings: Settings, host: Host) -> Path:
 def _list(arguments: argparse.Namespace) -> Status:
     hosts = list(settings_for(arguments).inventory)
     if arguments.json:
-        emit({"hosts": [host.model_dump(mode="json") | {"route": host.route} for host in hosts]})
+        emit({"hosts": [host.model_dump(mode="json") | {"route": host.route()} for host in hosts]})
         return Status.YES
     table = Table("host", "route", "tier", "labels", "key")
     for host in hosts:
         table.add_row(
             host.name,
-            " → ".join(host.route),
+            " → ".join(host.route()),
             host.tier,
             ", ".join(host.labels),
             host.fingerprint or "none pinned",

@@ -22,7 +22,7 @@ from agentops.cli.status import Status
 from agentops.cli.summaries import summary
 from agentops.errors import UsageError
 from journal import Event, Reader, Shredded, SystemClock
-from journal.events import PAYLOADS
+from journal.kinds import PAYLOADS
 
 _FOLLOW_POLL_S = 0.25
 _UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days"}

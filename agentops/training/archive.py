@@ -1,13 +1,14 @@
-"""The trainer as shipped: one deterministic tar whose digest is journalled.
+"""The trainer as shipped: its files, and one digest over all of them.
 
-The same source gives the same bytes: names sorted, times zero, modes and owners fixed. Here: how
-the archive is made. Not here: how it reaches a host (``agentops.commands.deploy``).
+The same source gives the same digest: names sorted, times and owners left out. Here: what is
+shipped. Not here: how it reaches a host (``agentops.commands.deploy``).
 """
 
 import hashlib
 import importlib.util
 import io
 import tarfile
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -16,15 +17,29 @@ from agentops.errors import ConfigError
 
 @dataclass(frozen=True, slots=True)
 class TrainerArchive:
-    """The tar's bytes, its SHA-256 in hex, and how many files are in it."""
+    """Files by their path below the import root, such as ``trainer/loss.py``."""
 
-    content: bytes
-    sha256: str
-    files: int
+    files: Mapping[str, bytes]
+
+    def tar(self) -> bytes:
+        """All files in one deterministic tar, for carrying by hand."""
+        buffer = io.BytesIO()
+        with tarfile.open(fileobj=buffer, mode="w", format=tarfile.USTAR_FORMAT) as tar:
+            for name, content in sorted(self.files.items()):
+                entry = tarfile.TarInfo(name)
+                entry.size = len(content)
+                entry.mode = 0o644
+                tar.addfile(entry, io.BytesIO(content))
+        return buffer.getvalue()
+
+    @property
+    def sha256(self) -> str:
+        """Digest of the tar, in hex: the trainer's version, as journals name it."""
+        return hashlib.sha256(self.tar()).hexdigest()
 
 
 def trainer_archive() -> TrainerArchive:
-    """Pack the installed ``trainer`` package, without importing it.
+    """The installed ``trainer`` package, read without importing it.
 
     Raises:
         ConfigError: no ``trainer`` package is installed beside this one.
@@ -33,14 +48,7 @@ def trainer_archive() -> TrainerArchive:
     if found is None or found.origin is None:
         raise ConfigError("package trainer: not installed; install agentops-journal whole")
     folder = Path(found.origin).parent
-    sources = sorted(path for path in folder.rglob("*.py") if "__pycache__" not in path.parts)
-    buffer = io.BytesIO()
-    with tarfile.open(fileobj=buffer, mode="w", format=tarfile.USTAR_FORMAT) as tar:
-        for path in sources:
-            content = path.read_bytes()
-            entry = tarfile.TarInfo(f"trainer/{path.relative_to(folder).as_posix()}")
-            entry.size = len(content)
-            entry.mode = 0o644
-            tar.addfile(entry, io.BytesIO(content))
-    packed = buffer.getvalue()
-    return TrainerArchive(packed, hashlib.sha256(packed).hexdigest(), len(sources))
+    sources = (path for path in folder.rglob("*.py") if "__pycache__" not in path.parts)
+    return TrainerArchive(
+        {f"trainer/{path.relative_to(folder).as_posix()}": path.read_bytes() for path in sources}
+    )

@@ -1,0 +1,215 @@
+"""``agentops do`` and ``agentops commands``: one typed command, by hand."""
+
+import argparse
+import asyncio
+import json
+import types
+from typing import Union, get_args, get_origin
+
+from pydantic import ValidationError
+from rich.table import Table
+
+from agentops.cli.context import (
+    add_journal_option,
+    add_json_option,
+    open_journal,
+    resolve_incident,
+    settings_for,
+)
+from agentops.cli.policies import policy_for
+from agentops.cli.printing import console, emit, say, shown
+from agentops.cli.status import Status, of_outcome
+from agentops.cli.summaries import summary
+from agentops.commands import COMMANDS, Command
+from agentops.errors import UsageError
+from agentops.executor import Executed, Executor
+from agentops.hosts import Host
+from agentops.policy import PolicyConfig, PolicyState
+from agentops.policy.ledger import Terms
+from agentops.transport import open_transport
+from journal import Journal, SystemClock
+
+
+def register(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    """Add the commands."""
+    do = commands.add_parser("do", help="run one typed command on a host")
+    do.add_argument("command", metavar="COMMAND", help="see agentops commands")
+    do.add_argument("--host", required=True, metavar="NAME")
+    do.add_argument(
+        "--arg",
+        action="append",
+        default=[],
+        metavar="KEY=VALUE",
+        help="one argument; lists and objects as JSON",
+    )
+    do.add_argument("--reason", default="asked for on the command line", metavar="TEXT")
+    do.add_argument("--incident", metavar="ID", help="the incident that it belongs to")
+    do.add_argument("--plan", action="store_true", help="show what would be sent; send nothing")
+    add_json_option(do)
+    add_journal_option(do)
+    do.set_defaults(run=_do)
+
+    listing = commands.add_parser("commands", help="all typed commands, with effect and arguments")
+    add_json_option(listing)
+    listing.set_defaults(run=_commands)
+
+
+def _do(arguments: argparse.Namespace) -> Status:
+    settings = settings_for(arguments)
+    host = settings.inventory.get(arguments.host)
+    command = build_command(arguments.command, arguments.arg)
+    if arguments.plan:
+        return _plan(command, host, as_json=arguments.json)
+    config, _ = policy_for(settings)
+    with open_journal(settings) as journal:
+        incident = None
+        if arguments.incident is not None:
+            incident = resolve_incident(journal.reader(), arguments.incident)
+        executed = asyncio.run(_execute(journal, command, host, config, arguments.reason, incident))
+        outputs = _outputs(journal, executed)
+    return _report(command, host, executed, outputs, as_json=arguments.json)
+
+
+async def _execute(
+    journal: Journal,
+    command: Command,
+    host: Host,
+    config: PolicyConfig,
+    reason: str,
+    incident: str | None,
+) -> Executed:
+    executor = Executor(journal, clock=SystemClock(), config=config, connect=open_transport)
+    state = PolicyState(terms=Terms(tier=host.tier))
+    try:
+        return await executor.execute(command, host, state=state, reason=reason, incident=incident)
+    finally:
+        await executor.close()
+
+
+def build_command(name: str, pairs: list[str]) -> Command:
+    """A typed command from ``KEY=VALUE`` pairs.
+
+    Raises:
+        UsageError: unknown command or argument, or a value that does not fit; names all three.
+    """
+    model = COMMANDS.get(name)
+    if model is None:
+        raise UsageError(f"command {name!r} is not known; one of {', '.join(sorted(COMMANDS))}")
+    given: dict[str, object] = {}
+    for pair in pairs:
+        key, equals, text = pair.partition("=")
+        if not equals:
+            raise UsageError(f"--arg {pair!r}: write KEY=VALUE")
+        given[key] = _value(model, key, text)
+    try:
+        return model.model_validate(given)
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        field = ".".join(str(part) for part in first["loc"]) or name
+        known = ", ".join(model.model_fields) or "none"
+        raise UsageError(
+            f"{name}: {field}: {first['msg']} (value {first['input']!r}; arguments: {known})"
+        ) from error
+
+
+def _value(model: type[Command], key: str, text: str) -> object:
+    """Text stays text for a text argument; anything else is read as JSON where it is JSON."""
+    field = model.model_fields.get(key)
+    if field is not None and str in _plain_types(field.annotation):
+        return text
+    try:
+        return json.loads(text)
+    except ValueError:
+        return text
+
+
+def _plain_types(annotation: object) -> tuple[object, ...]:
+    if get_origin(annotation) in (Union, types.UnionType):
+        return get_args(annotation)
+    return (annotation,)
+
+
+def _plan(command: Command, host: Host, *, as_json: bool) -> Status:
+    plan = {
+        "command": command.name,
+        "host": host.name,
+        "route": list(host.route()),
+        "tier": host.tier,
+        "effect": command.effect,
+        "argv": list(command.argv()),
+        "arguments": command.arguments(),
+        "victims": [victim.model_dump(mode="json") for victim in command.victims()],
+        "deadline_ms": command.deadline(),
+    }
+    if as_json:
+        emit({"plan": plan})
+    else:
+        for key, value in plan.items():
+            print(f"{key:12} {shown(str(value).encode(), 2_000)}")  # noqa: T201
+    return Status.YES
+
+
+def _outputs(journal: Journal, executed: Executed) -> dict[str, str]:
+    """Head of each output of the outcome, escaped: remote text never moves a cursor."""
+    reader = journal.reader()
+    kept: dict[str, str] = {}
+    for name in ("stdout", "stderr"):
+        if name in executed.outcome.out:
+            stored = reader.attachment(executed.outcome, name)
+            kept[name] = shown(stored) if isinstance(stored, bytes) else "redacted"
+    return kept
+
+
+def _report(
+    command: Command, host: Host, executed: Executed, outputs: dict[str, str], *, as_json: bool
+) -> Status:
+    outcome = executed.outcome
+    status = of_outcome(outcome.kind)
+    if executed.authorization.answer == "ask":
+        status = Status.WAITS
+    observation = executed.observation
+    if as_json:
+        emit(
+            {
+                "outcome": outcome.kind.removeprefix("command_").removeprefix("outcome_"),
+                "command": command.name,
+                "host": host.name,
+                "authorization": executed.authorization.answer,
+                "rule": executed.authorization.rule,
+                "says": summary(outcome),
+                "observation": None if observation is None else observation.model_dump(mode="json"),
+                "events": [event.id for event in executed.events],
+                "output": outputs,
+            }
+        )
+        return status
+    say(f"{command.name} on {host.name}: {summary(outcome)} [{outcome.id}]")
+    if observation is not None:
+        print(json.dumps(observation.model_dump(mode="json"), indent=2))  # noqa: T201
+    elif outputs.get("stderr"):
+        say(outputs["stderr"])
+    return status
+
+
+def _commands(arguments: argparse.Namespace) -> Status:
+    if arguments.json:
+        emit(
+            {
+                "commands": [
+                    COMMANDS[name].definition() | {"arguments": COMMANDS[name].model_json_schema()}
+                    for name in sorted(COMMANDS)
+                ]
+            }
+        )
+        return Status.YES
+    table = Table("command", "effect", "arguments", "what it does")
+    for name in sorted(COMMANDS):
+        model = COMMANDS[name]
+        table.add_row(
+            name,
+            f"{model.effect} ({model.intrusiveness})",
+            ", ".join(model.model_fields),
+            str(model.definition()["summary"]),
+        )
+    console().print(table)
+    return Status.YES

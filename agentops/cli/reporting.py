@@ -1,0 +1,59 @@
+"""``agentops report``: the story of one incident, every sentence bound to events."""
+
+import argparse
+import sys
+from pathlib import Path
+from typing import get_args
+
+from agentops.cli.context import (
+    add_journal_option,
+    open_reader,
+    record_reading,
+    resolve_incident,
+    settings_for,
+)
+from agentops.cli.printing import say
+from agentops.cli.status import Status
+from agentops.errors import UsageError
+from journal import Reader
+from reports import Depth, build_report, render_html, render_json, render_line, render_markdown
+
+_FORMATS = ("md", "html", "json")
+
+
+def register(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    """Add the command."""
+    report = commands.add_parser("report", help="the report on one incident (default: the latest)")
+    report.add_argument("incident", metavar="INCIDENT", nargs="?")
+    report.add_argument("--depth", choices=get_args(Depth), default="incident")
+    report.add_argument("--format", choices=_FORMATS, default="md")
+    report.add_argument("--output", type=Path, metavar="FILE", help="write it there, not to stdout")
+    add_journal_option(report)
+    report.set_defaults(run=_report)
+
+
+def _report(arguments: argparse.Namespace) -> Status:
+    settings = settings_for(arguments)
+    reader = open_reader(settings)
+    incident = resolve_incident(reader, arguments.incident)
+    text = rendered(reader, incident, arguments.depth, arguments.format)
+    record_reading(settings, "report", f"{incident} {arguments.depth} {arguments.format}")
+    if arguments.output is None:
+        sys.stdout.write(text)
+        return Status.YES
+    try:
+        arguments.output.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise UsageError(f"--output {arguments.output}: {error.strerror}") from error
+    say(f"wrote {arguments.output}")
+    return Status.YES
+
+
+def rendered(reader: Reader, incident: str, depth: Depth, form: str) -> str:
+    """The report as text; the same journal gives the same bytes."""
+    report = build_report(reader, incident, depth)
+    if form == "json":
+        return render_json(report)
+    if form == "html":
+        return render_html(report)
+    return render_line(report) if depth == "line" else render_markdown(report)
