@@ -46,7 +46,7 @@ def approval_digest(command: Command, host: Host, config: PolicyConfig) -> str:
     )
 
 
-def authorize(  # noqa: PLR0917 - the executor's call, in the order of the sentence
+def authorize(
     command: Command,
     decision: Decision | None,
     state: PolicyState,

@@ -236,6 +236,7 @@ def _decision(
         expires_at_us=now_us + limit_s * SECOND_US,
         bound_to=bound,
         inputs_sha256=inputs,
+        now_us=now_us,
         members=members,
         basis=state.basis,
     )

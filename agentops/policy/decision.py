@@ -126,6 +126,7 @@ class Decision:
     expires_at_us: int
     bound_to: str
     inputs_sha256: str
+    now_us: int
     members: tuple[Member, ...] = ()
     basis: tuple[tuple[str, int], ...] = field(default=())
 
@@ -133,7 +134,7 @@ class Decision:
         """The decision as plain JSON, for ``decision_made``; ids and digests stand beside it."""
         whole = plain(self)
         assert isinstance(whole, dict)  # noqa: S101 - a dataclass is an object
-        for beside in ("decision_id", "inputs_sha256"):
+        for beside in ("decision_id", "inputs_sha256", "now_us"):
             del whole[beside]
         whole["basis"] = dict(self.basis)
         return whole

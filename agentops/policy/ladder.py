@@ -187,7 +187,7 @@ def _shared(names: tuple[HypothesisName, ...]) -> Move | None:
     return None
 
 
-def _patient(  # noqa: PLR0917 - all that was weighed
+def _patient(
     view: View,
     process: Process,
     victim: Identity,
@@ -210,7 +210,7 @@ def _patient(  # noqa: PLR0917 - all that was weighed
     return Step(close, (hit,), lead=lead or "", hypotheses=scores)
 
 
-def _next(  # noqa: PLR0917 - all that was weighed
+def _next(
     view: View,
     process: Process,
     victim: Identity,
@@ -237,7 +237,7 @@ def _next(  # noqa: PLR0917 - all that was weighed
     return _exhausted(process)
 
 
-def _signal(  # noqa: PLR0917 - all that was weighed
+def _signal(
     view: View,
     victim: Identity,
     rung: Rung,

@@ -146,7 +146,7 @@ def _within(head: JsonValue, seq: int) -> bool:
     return isinstance(head, int) and seq <= head
 
 
-def _compare(  # noqa: PLR0917 - what is compared, with what
+def _compare(
     event: Event,
     made: DecisionMade,
     incident: str,

@@ -11,7 +11,6 @@ from agentops.policy.facts import FactTable
 from agentops.policy.ledger import Act, Decided, Incident, Judged, Member, Sample, Tail, Terms
 from journal.events import JsonObject
 
-
 EVERYWHERE = "*"
 
 
