@@ -14,6 +14,7 @@ from journal.envelope import Actor, Event, HostRef, NewEvent, OutputRef
 from journal.errors import JournalError
 from journal.keys import KeyStore
 from journal.reader import Incident, Reader, Shredded
+from journal.verification import Verification, verify
 from journal.writer import Journal
 
 __all__ = [
@@ -32,4 +33,6 @@ __all__ = [
     "Settings",
     "Shredded",
     "SystemClock",
+    "Verification",
+    "verify",
 ]

@@ -31,7 +31,7 @@ from journal.segments import StoredLine, iterate, link_of
 BATCH_LINES = 8192
 INLINE_BYTES = 4096  # longer outputs stay in the pack; a text column of whole logs bloats the file
 _OUT_MARK = b'"out":{'
-_SETTINGS: dict[str, str | bool | int | float | list[str]] = {
+SETTINGS: dict[str, str | bool | int | float | list[str]] = {
     "threads": 2,
     "autoinstall_known_extensions": False,
 }
@@ -96,7 +96,7 @@ def reading(layout: Layout) -> Iterator[duckdb.DuckDBPyConnection]:
     bring_up(layout)
     with locked(layout.index_lock, shared=True):
         try:
-            connection = duckdb.connect(layout.index, read_only=True, config=_SETTINGS)
+            connection = duckdb.connect(layout.index, read_only=True, config=SETTINGS)
         except duckdb.Error as error:
             raise QueryFailed(f"cannot open {layout.index}: {first_line(error)}") from error
         try:
@@ -131,7 +131,7 @@ def _bring_up_locked(layout: Layout) -> None:
         _rebuild_locked(layout)
         return
     try:
-        connection = duckdb.connect(layout.index, config=_SETTINGS)
+        connection = duckdb.connect(layout.index, config=SETTINGS)
     except duckdb.Error as error:
         if not _is_held_elsewhere(error):
             _set_aside(layout)
@@ -159,7 +159,7 @@ def _rebuild_locked(layout: Layout) -> None:
     beside = layout.root / f".index-{os.getpid()}.duckdb"
     for leftover in layout.root.glob(".index-*.duckdb*"):
         leftover.unlink(missing_ok=True)
-    connection = duckdb.connect(beside, config=_SETTINGS)
+    connection = duckdb.connect(beside, config=SETTINGS)
     try:
         connection.execute(TABLES)
         connection.execute(VIEWS)

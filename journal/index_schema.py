@@ -70,20 +70,22 @@ CREATE VIEW log AS
   FROM event ORDER BY ts_us, stream, seq;
 """
 
+_FIELDS = """['$.id', '$.ts_us', '$.mono_us', '$.boot', '$.kind', '$.schema', '$.actor.kind',
+  '$.actor.id', '$.incident', '$.host.name', '$.cause', '$.idem', '$.data.command',
+  '$.data.command_id', '$.data.effect', '$.data.exit_status']"""
+
 # One JSON walk per line for all fields; the list's order is the column order below.
-INSERT = """
+INSERT = f"""
 INSERT INTO event
 SELECT stream, seq, f[1], f[2]::BIGINT, f[3]::BIGINT, f[4], f[5], f[6]::INTEGER, f[7], f[8], f[9],
        f[10], f[11], f[12], f[13], f[14], f[15], f[16]::INTEGER, segment, byte_offset, leaf, line
 FROM (
   SELECT $stream AS stream, seq, segment, byte_offset, unhex(leaf) AS leaf, line,
-    json_extract_string(line, ['$.id', '$.ts_us', '$.mono_us', '$.boot', '$.kind', '$.schema',
-      '$.actor.kind', '$.actor.id', '$.incident', '$.host.name', '$.cause', '$.idem',
-      '$.data.command', '$.data.command_id', '$.data.effect', '$.data.exit_status']) AS f
+    json_extract_string(line, {_FIELDS}) AS f
   FROM (SELECT unnest($seqs::BIGINT[]) AS seq, unnest($segments::INTEGER[]) AS segment,
                unnest($ats::BIGINT[]) AS byte_offset, unnest($leaves::VARCHAR[]) AS leaf,
                unnest($lines::VARCHAR[]) AS line))
-"""
+"""  # noqa: S608 - made of constants only
 
 INSERT_OUTPUTS = """
 INSERT INTO output
@@ -91,3 +93,12 @@ SELECT $stream, unnest($seqs::BIGINT[]), unnest($names::VARCHAR[]), unnest($comm
   unnest($lengths::BIGINT[]), unnest($stored::BIGINT[]), unnest($truncated::BOOLEAN[]),
   unnest($files::VARCHAR[]), unnest($ats::BIGINT[]), unnest($contents::VARCHAR[])
 """
+
+# The first row whose columns do not follow from its own line.
+COLUMNS_DIFFER = f"""
+SELECT stream, seq FROM event
+WHERE json_extract_string(line, {_FIELDS})
+  IS DISTINCT FROM [id, ts_us::VARCHAR, mono_us::VARCHAR, boot, kind, schema::VARCHAR, actor_kind,
+    actor, incident, host, cause, idem, command, command_id, effect, exit_status::VARCHAR]
+ORDER BY stream, seq LIMIT 1
+"""  # noqa: S608 - made of constants only

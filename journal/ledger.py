@@ -61,8 +61,11 @@ class Ledger:
     settled: set[str] = field(default_factory=set)
     unreconciled: dict[str, Intent] = field(default_factory=dict)
 
-    def admit(self, batch: Iterable[Entry]) -> None:
+    def admit(self, batch: Iterable[Entry], *, alone: bool = False) -> None:
         """Refuse a batch that would break a rule, taken in its order; nothing changes.
+
+        alone says that this ledger saw one stream only, so that rules between streams (a host
+        blocked, a reconciliation of another writer's command) cannot be judged.
 
         Raises:
             DuplicateIdem: A key was used before.
@@ -70,7 +73,7 @@ class Ledger:
             DoubleOutcome: The intent has its outcome.
             HostBlocked: A changing command on a host with an unreconciled unknown outcome.
         """
-        trial = _Trial(self)
+        trial = _Trial(self, alone=alone)
         for entry in batch:
             trial.take(entry)
 
@@ -132,8 +135,9 @@ def command_id_of(payload: Payload) -> str:
 class _Trial:
     """A batch tried on a ledger without touching it."""
 
-    def __init__(self, ledger: Ledger) -> None:
+    def __init__(self, ledger: Ledger, *, alone: bool) -> None:
         self._ledger = ledger
+        self._alone = alone
         self._idems: set[str] = set()
         self._opened: dict[str, Intent] = {}
         self._settled: set[str] = set()
@@ -155,7 +159,8 @@ class _Trial:
         elif isinstance(payload, ObservationParsed):
             self._refuse_unknown(payload.command_id, "an observation")
         elif isinstance(payload, CommandReconciled):
-            self._refuse_unknown(payload.command_id, "a reconciliation")
+            if not self._alone:
+                self._refuse_unknown(payload.command_id, "a reconciliation")
             self._reconciled.add(payload.command_id)
 
     def _settle(self, entry: Entry, command_id: str, payload: Payload) -> None:
@@ -177,7 +182,7 @@ class _Trial:
             raise OrphanOutcome(f"{what} of {command_id}, which was never intended")
 
     def _refuse_blocked(self, entry: Entry, payload: CommandIntended) -> None:
-        if payload.effect == "observes":
+        if payload.effect == "observes" or self._alone:
             return
         for intent in self._ledger.blocking(entry.host):
             if intent.command_id not in self._reconciled:

@@ -273,6 +273,7 @@ class Journal:
             self._stream = other
             if events := recovered(other.repair, in_doubt):
                 self.append(*events)
+                self.seal(record=False)
         finally:
             self._stream = own
             other.close()

@@ -1,0 +1,251 @@
+"""``verify``: is this the journal that was written, and how far can that be said?
+
+Reads the bytes of the segments and packs anew, compares roots with seals and anchors, and the rows
+of the index with the lines. Says yes (``intact``) only if every event is below an anchor that lies
+outside the journal. Takes no lock, changes nothing, works while the journal is written: what is
+appended after it began is not looked at. ``docs/journal.md`` says what a yes proves and what not.
+"""
+
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Literal
+
+from journal.errors import KeyUnusable
+from journal.findings import Finding, Ranges, Remark
+from journal.index_check import IndexCheck, IndexReader, comparing, judge
+from journal.keys import KeyStore, Pinned
+from journal.layout import Layout, read_format
+from journal.lines import leaf_hash
+from journal.note_check import NoteFile, NoteJudge, sizes_claimed, trusted_with_rotations
+from journal.notes import PublicKey, parse_note
+from journal.seals import read_notes, split_origin, stream_origin
+from journal.stream_check import StreamCheck, StreamChecker
+
+Status = Literal["intact", "unanchored", "unsealed", "tampered"]
+
+
+@dataclass(frozen=True, slots=True)
+class Verification:
+    """The answer. finding is set if and only if status is ``tampered``."""
+
+    journal_id: str
+    status: Status
+    ranges: tuple[Ranges, ...]
+    finding: Finding | None
+    remarks: tuple[Remark, ...]
+    keys: tuple[str, ...]
+
+    @property
+    def events(self) -> int:
+        """Events that were checked and found good."""
+        return sum(one.size for one in self.ranges)
+
+
+def verify(
+    path: Path,
+    *,
+    keys: KeyStore | None = None,
+    key: str | None = None,
+    anchors: Sequence[Path] | None = None,
+    outputs: bool = True,
+) -> Verification:
+    """Check a journal's folder.
+
+    key is a pinned public line and beats the key store; anchors are files and beat the recorded
+    ones. Without any key no seal counts. outputs False leaves the blobs unread.
+
+    Raises:
+        NotAJournal: No journal is at the path.
+        KeyUnusable: The key line cannot be read.
+    """
+    layout = Layout(path)
+    journal_id = read_format(layout)
+    pinned = Pinned() if keys is None else keys.pinned(journal_id)
+    trusted = pinned.keys if key is None else (PublicKey.parse(key),)
+    places = pinned.anchors if anchors is None else tuple(anchors)
+    # Notes first: whatever they cover is in the log that is read after them.
+    seals = NoteFile("seals", layout.seals, tuple(read_notes(layout.seals)))
+    anchored = [NoteFile("anchor", place, tuple(read_notes(place))) for place in places]
+    sizes = sizes_claimed([seals, *anchored], journal_id)
+    remarks = [_missing_anchor(place) for place in places if not place.exists()]
+    if not trusted:
+        remarks.append(Remark("NO_KEY", None, None, "no trusted key is known: seals count nothing"))
+    with ExitStack() as stack:
+        index = stack.enter_context(comparing(layout))
+        if isinstance(index, str):
+            remarks.append(Remark("INDEX_UNCHECKED", None, None, index))
+        checks, compared = _check_streams(layout, journal_id, sizes, index, outputs=outputs)
+        judging = _Judging(journal_id, checks, trusted, seals, anchored)
+        finding, ranges = judging.judge()
+        finding = _with_index(finding, ranges, compared, index)
+    remarks += [remark for check in checks.values() for remark in check.remarks]
+    remarks += judging.remarks
+    status = _status(finding, ranges)
+    lines = tuple(one.line for one in judging.trusted)
+    return Verification(journal_id, status, ranges, finding, tuple(remarks), lines)
+
+
+def _status(finding: Finding | None, ranges: Sequence[Ranges]) -> Status:
+    if finding is not None:
+        return "tampered"
+    if any(one.sealed < one.size for one in ranges):
+        return "unsealed"
+    if not ranges or any(one.anchored < one.size for one in ranges):
+        return "unanchored"
+    return "intact"
+
+
+def _missing_anchor(place: Path) -> Remark:
+    return Remark("ANCHOR_UNREADABLE", None, None, f"the anchor {place} is not there")
+
+
+def _check_streams(
+    layout: Layout,
+    journal_id: str,
+    sizes: Mapping[str, set[int]],
+    index: IndexReader | str,
+    *,
+    outputs: bool,
+) -> tuple[dict[str, StreamCheck], dict[str, IndexCheck]]:
+    checks: dict[str, StreamCheck] = {}
+    compared: dict[str, IndexCheck] = {}
+    for stream in layout.streams():
+        checker = StreamChecker(layout, stream, journal_id, sizes.get(stream, ()), outputs=outputs)
+        beside = None if isinstance(index, str) else index.stream(stream)
+        for _, event in checker.lines():
+            if beside is not None:
+                beside.compare(event, checker.outputs_read)
+        checks[stream] = checker.check
+        if beside is not None:
+            compared[stream] = beside
+    return checks, compared
+
+
+class _Judging:
+    """From checked streams to one finding and the ranges."""
+
+    def __init__(
+        self,
+        journal_id: str,
+        checks: Mapping[str, StreamCheck],
+        trusted: Sequence[PublicKey],
+        seals: NoteFile,
+        anchors: Sequence[NoteFile],
+    ) -> None:
+        self._journal_id = journal_id
+        self._checks = checks
+        self._seals = seals
+        self._anchors = anchors
+        self.remarks: list[Remark] = []
+        rotations = [one for check in checks.values() for one in check.rotations]
+        try:
+            self.trusted = trusted_with_rotations(trusted, rotations)
+        except KeyUnusable:
+            self.trusted = tuple(trusted)
+
+    def judge(self) -> tuple[Finding | None, tuple[Ranges, ...]]:
+        """The first finding, and how far each stream is covered."""
+        finding = next((c.finding for c in self._checks.values() if c.finding is not None), None)
+        finding = finding or self._doubled_idem() or self._unexplained_loss()
+        sealed: dict[str, int] = {}
+        anchored: dict[str, int] = {}
+        if self.trusted:
+            judge = NoteJudge(self._journal_id, self._checks, self.trusted)
+            coverage, fault = judge.judge(self._seals)
+            sealed = coverage.sizes
+            finding = finding or fault or self._missing_seal()
+            for file in self._anchors:
+                coverage, fault = judge.judge(file)
+                finding = finding or fault
+                if file.notes and not coverage.notes and fault is None:
+                    text = f"{file.path} holds nothing of this journal"
+                    self.remarks.append(Remark("ANCHOR_OTHER_LOG", None, None, text))
+                for stream, size in coverage.sizes.items():
+                    anchored[stream] = max(size, anchored.get(stream, 0))
+        ranges = tuple(
+            Ranges(
+                stream=name,
+                size=check.size,
+                sealed=min(check.size, max(sealed.get(name, 0), anchored.get(name, 0))),
+                anchored=min(check.size, anchored.get(name, 0)),
+            )
+            for name, check in self._checks.items()
+        )
+        return finding, ranges
+
+    def _doubled_idem(self) -> Finding | None:
+        seen: dict[str, str] = {}
+        for stream, check in self._checks.items():
+            for idem, seq in check.idems.items():
+                if idem in seen:
+                    text = f"the idempotency key {idem} stands in stream {seen[idem]} too"
+                    return Finding("DUP_IDEM", "segment", stream, seq, stream, text)
+                seen[idem] = stream
+        return None
+
+    def _unexplained_loss(self) -> Finding | None:
+        """Outputs of zeros count as destroyed on purpose only if an event says so."""
+        said = {pair for check in self._checks.values() for pair in check.redacted}
+        for stream, check in self._checks.items():
+            for (event_id, name), seq in check.shredded.items():
+                if (event_id, name) not in said:
+                    text = f"output {name} holds only zeros, and no event says that it was redacted"
+                    return Finding("BLOB_MISSING", "blob", stream, seq, "blob", text)
+        return None
+
+    def _missing_seal(self) -> Finding | None:
+        """Each ``sealed`` event must have its seal: a shortened ``seals.jsonl`` is missed."""
+        present: set[tuple[str, int, str]] = set()
+        for stored in self._seals.notes:
+            checkpoint = parse_note(stored.note)
+            if not isinstance(checkpoint, str) and split_origin(checkpoint.origin) is not None:
+                present.add((checkpoint.origin, checkpoint.size, checkpoint.root.hex()))
+        for stream, check in self._checks.items():
+            origin = stream_origin(self._journal_id, stream)
+            for seq, said in check.seals_claimed:
+                if (origin, said.size, said.root) not in present:
+                    text = f"the seal over {said.size} events is not in seals.jsonl"
+                    return Finding("SEAL_MISSING", "seals", stream, seq, "seals.jsonl", text)
+        return None
+
+
+def _with_index(
+    finding: Finding | None,
+    ranges: Sequence[Ranges],
+    compared: Mapping[str, IndexCheck],
+    index: IndexReader | str,
+) -> Finding | None:
+    """Let the index speak: it may hold what a changed line was, or be the changed copy itself."""
+    if finding is not None:
+        beside = compared.get(finding.stream or "")
+        return finding if beside is None else _second_opinion(finding, beside)
+    sealed = {one.stream: one.sealed for one in ranges}
+    sizes = {one.stream: one.size for one in ranges}
+    for stream, beside in compared.items():
+        if (found := judge(beside, sealed[stream])) is not None:
+            return found
+    if isinstance(index, str):
+        return None
+    for stream, rows in index.streams().items():
+        if stream not in sizes:
+            text = f"the index holds {rows} events of a stream that is not here"
+            return Finding("STREAM_MISSING", "segment", stream, 0, "journal.duckdb", text)
+        if rows > sizes[stream]:
+            # The index was opened before the log was read, and is written after it.
+            text = f"the log has {sizes[stream]} events, the index holds {rows}"
+            return Finding("TRUNCATED", "segment", stream, sizes[stream], "journal.duckdb", text)
+    return index.column_difference()
+
+
+def _second_opinion(finding: Finding, beside: IndexCheck) -> Finding:
+    row = beside.next_row()
+    if row is None or row.leaf != leaf_hash(row.line):
+        return finding
+    if finding.code in {"ROOT_MISMATCH", "FORK"} and beside.difference is not None:
+        finding = replace(finding, seq=row.seq)
+    if row.seq != finding.seq:
+        return finding
+    text = f"{finding.message}; the index still holds the line as it was"
+    return replace(finding, message=text)
