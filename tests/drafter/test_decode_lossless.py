@@ -9,9 +9,10 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from trainer.acceptance import acceptance
+from trainer.attention import plan_decoding
 from trainer.config import RandomTarget
 from trainer.decode import Sampling, decode, distribution, greedy_acceptance, rejection
-from trainer.drafter import Drafter, DrafterConfig, LayerType
+from trainer.drafter import DraftCache, Drafter, DrafterConfig, LayerType
 from trainer.errors import ConfigError
 from trainer.qwen3 import random_model
 from trainer.target import Qwen3Backbone, Target
@@ -69,6 +70,27 @@ def test_greedy_output_is_the_target_models(
     decoded = decode(target, _drafter(target, layers, block_size), prompt, new_tokens=count)
     assert list(decoded.tokens) == _greedy(target, prompt, count)
     assert 1 + sum(each.produced for each in decoded.rounds) == count
+
+
+@pytest.mark.parametrize("layers", [FULL, MIXED], ids=["full", "mixed"])
+def test_rounds_with_a_cache_are_rounds_without(layers: tuple[LayerType, ...]) -> None:
+    """Uneven progress, with the block's own rows cropped away each time."""
+    target = _target()
+    drafter, cache, held = _drafter(target, layers), DraftCache(), 0
+    draw = torch.Generator().manual_seed(1)
+    taps = torch.randn(1, 20, drafter.config.tap_width, generator=draw)
+    for start in (3, 4, 8, 9, 13, 20):
+        block = torch.randn(1, 4, drafter.config.hidden_size, generator=draw)
+        attend = plan_decoding(
+            drafter.config.mask_rules, rows=4, keys=start + 4, device=block.device
+        )
+        place = torch.arange(start + 4)[None]
+        with torch.no_grad():
+            kept = drafter(block, taps[:, held:start], place[:, held:], attend, cache)
+            fresh = drafter(block, taps[:, :start], place, attend)
+        torch.testing.assert_close(kept, fresh, atol=2e-5, rtol=2e-5)
+        cache.crop(start)
+        held = start
 
 
 def test_a_right_token_behind_a_wrong_one_is_not_accepted() -> None:
