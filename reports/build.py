@@ -4,6 +4,7 @@ Here: the order of the sections and the appendix. Not here: their content
 (``reports.sections``), their form (``reports.render``).
 """
 
+import json
 from collections.abc import Callable
 
 from journal import Event, Reader
@@ -15,8 +16,9 @@ from reports.sections.author import Author
 from reports.wording.catalogue import Catalogue, load
 
 # A report of five hundred events stays below a megabyte: its entries share this many bytes.
-_APPENDIX_BYTES = 420_000
+_APPENDIX_BYTES = 150_000
 _ENTRY_BYTES_MAX = 6_000
+_DATA_CHARS = 240
 
 SECTIONS: tuple[Callable[[Author], Section], ...] = (
     opening.summary,
@@ -107,6 +109,14 @@ def entries(evidence: Evidence) -> tuple[Entry, ...]:
     return tuple(_entry(evidence, event, budget) for event in events)
 
 
+def _data(event: Event) -> str:
+    """The beginning of the payload as it stands in the line."""
+    whole = event.line.decode("ascii", "replace")
+    start = whole.find('"data":')
+    _, end = json.JSONDecoder().raw_decode(whole, start + len('"data":'))
+    return whole[start + len('"data":') : end][:_DATA_CHARS]
+
+
 def _entry(evidence: Evidence, event: Event, budget: int) -> Entry:
     line = event.line[: budget // 2].decode("ascii", "replace")
     outputs = [
@@ -129,6 +139,7 @@ def _entry(evidence: Evidence, event: Event, budget: int) -> Entry:
         leaf=event.leaf,
         prev=event.prev,
         line=line,
+        data=_data(event),
         line_bytes=len(event.line),
         outputs=tuple(outputs),
     )

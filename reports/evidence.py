@@ -31,6 +31,7 @@ from journal.events import (
     Payload,
     SessionStarted,
 )
+from reports.observed import Listing, listing
 
 P = TypeVar("P", bound=Payload)
 
@@ -187,6 +188,12 @@ class Evidence:
             for event in (*self.context, *self.events)
             if isinstance(event.payload, ConfigurationLoaded)
         }
+
+    @cached_property
+    def tables(self) -> Mapping[str, Listing]:
+        """Process tables by the id of the observation event, in order; each read once."""
+        read = ((event.id, listing(self.observation(event))) for event in self.events)
+        return {event_id: found for event_id, found in read if found is not None}
 
     @cached_property
     def sessions(self) -> tuple[Event, ...]:

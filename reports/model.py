@@ -144,7 +144,10 @@ class EventOutput(_Frozen):
 
 
 class Entry(_Frozen):
-    """One event in the appendix. ``line`` is the canonical line's beginning, verbatim."""
+    """One event in the appendix.
+
+    ``line`` is the canonical line's beginning and ``data`` the payload's, both verbatim.
+    """
 
     event: str
     label: str
@@ -154,6 +157,7 @@ class Entry(_Frozen):
     leaf: str
     prev: str
     line: str
+    data: str
     line_bytes: int
     outputs: tuple[EventOutput, ...]
 

@@ -10,16 +10,7 @@ from journal import Event
 from journal.events import DecisionMade, VerdictReached
 from reports.evidence import Evidence, elapsed_ms
 from reports.model import Figure, Mark
-from reports.observed import (
-    JsonObject,
-    Listing,
-    ProcessKey,
-    gpu_rows,
-    heartbeat,
-    listing,
-    number,
-    text,
-)
+from reports.observed import JsonObject, ProcessKey, gpu_rows, heartbeat, number, text
 from reports.predicates.progress import gpu_readings, heartbeats
 from reports.predicates.signals import listings, signals
 
@@ -158,8 +149,7 @@ def _keys(evidence: Evidence) -> list[ProcessKey]:
 
 
 def _rows(evidence: Evidence, event: Event) -> dict[ProcessKey, JsonObject]:
-    found = listing(evidence.observation(event))
-    return found.rows if found else {}
+    return evidence.tables[event.id].rows
 
 
 def _name(evidence: Evidence, key: ProcessKey) -> str:
@@ -176,7 +166,7 @@ def _lane(evidence: Evidence, key: ProcessKey) -> Iterator[Mark]:
     start: Event | None = None
     last: Event | None = None
     for event in listings(evidence):
-        found = listing(evidence.observation(event)) or Listing(complete=False, rows={})
+        found = evidence.tables[event.id]
         if key in found.rows:
             start, last = start or event, event
         elif start is not None and last is not None and found.complete:

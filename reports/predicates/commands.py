@@ -21,7 +21,7 @@ from journal.events import (
     ObservationParsed,
 )
 from reports.claims import Found, JsonObject, Predicate, ref
-from reports.evidence import CommandThread, Evidence
+from reports.evidence import CommandThread, Evidence, elapsed_ms
 from reports.observed import scalars
 
 _SCALARS_MAX = 12
@@ -93,6 +93,22 @@ def outcome(evidence: Evidence, args: JsonObject) -> Found:
         case _:
             pass
     return Found(value, (ref(event),))
+
+
+def account(evidence: Evidence, args: JsonObject) -> Found:
+    """One row on a command: when, what, with which arguments, and how it ended."""
+    thread = thread_of(evidence, args)
+    begun, ended = sent(evidence, args), outcome(evidence, args)
+    value: JsonObject = {"after_ms": elapsed_ms(evidence.first, thread.first)}
+    for found in (begun, ended):
+        value |= found.value if isinstance(found.value, dict) else {}
+    payload = thread.first.payload
+    if isinstance(payload, CommandDenied):
+        value["arguments"] = payload.arguments
+    for name in ("argv", "route", "retry", "intrusiveness", "deadline_ms", "victims", "detail"):
+        value.pop(name, None)
+    refs = tuple(ref(event) for event in (thread.first, thread.outcome) if event)
+    return Found(value, tuple(dict.fromkeys(refs)))
 
 
 def output(evidence: Evidence, args: JsonObject) -> Found:
@@ -233,6 +249,7 @@ def reconciled(evidence: Evidence, args: JsonObject) -> Found:
 PREDICATES = (
     Predicate("command.sent", "OBSERVED", "shown", sent),
     Predicate("command.outcome", "OBSERVED", "shown", outcome),
+    Predicate("command.account", "OBSERVED", "shown", account),
     Predicate("command.output", "OBSERVED", "shown", output),
     Predicate("command.excerpt", "OBSERVED", "shown", excerpt),
     Predicate("command.observed", "OBSERVED", "shown", observed),

@@ -16,7 +16,7 @@ from journal.events import (
 )
 from reports.claims import Found, JsonObject, Predicate, ref
 from reports.evidence import Evidence, elapsed_ms
-from reports.observed import listing, text
+from reports.observed import text
 from reports.predicates.decisions import explanation
 from reports.predicates.signals import Signalled, listings, signals
 
@@ -113,8 +113,8 @@ def _outlived(evidence: Evidence, sent: Signalled) -> Event | None:
     """The first later listing that still shows the victim, before the next signal to it."""
     place = evidence.position[sent.intent.id]
     for event in listings(evidence):
-        found = listing(evidence.observation(event))
-        if evidence.position[event.id] > place and found and sent.victim in found.rows:
+        found = evidence.tables[event.id]
+        if evidence.position[event.id] > place and sent.victim in found.rows:
             state = text(found.rows[sent.victim], "state")
             return event if state not in {"Z", "X"} else None
     return None

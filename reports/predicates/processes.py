@@ -12,13 +12,12 @@ from journal import Event
 from journal.events import CommandIntended
 from reports.claims import Found, JsonObject, Predicate, ref
 from reports.evidence import Evidence, elapsed_ms
-from reports.observed import Listing, ProcessKey, key_of, listing, number, text
+from reports.observed import Listing, ProcessKey, key_of, number, text
 from reports.predicates.signals import Signalled, listings, signals
 
 
 def _listing(evidence: Evidence, event: Event) -> Listing:
-    found = listing(evidence.observation(event))
-    return found if found is not None else Listing(complete=False, rows={})
+    return evidence.tables.get(event.id) or Listing(complete=False, rows={})
 
 
 def signalled(evidence: Evidence, args: JsonObject) -> Found:

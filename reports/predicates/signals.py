@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from journal import Event
 from journal.events import CommandIntended
 from reports.evidence import Evidence
-from reports.observed import ProcessKey, key_of, listing, signal_answer, text
+from reports.observed import ProcessKey, key_of, signal_answer, text
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,4 +53,4 @@ def signals(evidence: Evidence) -> tuple[Signalled, ...]:
 
 def listings(evidence: Evidence) -> tuple[Event, ...]:
     """Observation events that hold a process table."""
-    return tuple(e for e in evidence.events if listing(evidence.observation(e)) is not None)
+    return tuple(evidence.by_id[event_id] for event_id in evidence.tables)

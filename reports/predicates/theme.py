@@ -37,6 +37,7 @@ Rule = tuple[str, Callable[[Pattern], bool]]
 # The first rule that holds names the incident; the most telling patterns stand first.
 RULES: tuple[Rule, ...] = (
     ("A Record Taken Over From Elsewhere", lambda p: p.imported and not p.rungs),
+    ("A Command Without an Answer", lambda p: p.unknown_outcomes > 0 and p.resolution is None),
     ("Handed to a Person", lambda p: p.resolution == "HANDED_OVER"),
     ("Nothing to Do", lambda p: p.resolution == "NOTHING_TO_DO" and not p.rungs),
     ("The Ladder to Its Last Rung", lambda p: "KILL" in p.rungs and p.rungs[0] != "KILL"),

@@ -3,6 +3,7 @@
 Here: filling the page. Not here: sentences, geometry of figures (``reports.render.svg``).
 """
 
+import json
 from functools import partial
 from itertools import count
 
@@ -13,7 +14,6 @@ from markupsafe import Markup
 from reports.claims import Ref
 from reports.model import Figure, Report, Row, Section, Sentence
 from reports.render.loading import template
-from reports.render.plain import render_claims
 from reports.render.svg import draw
 from reports.wording.catalogue import Catalogue, Span, load
 from reports.wording.cited import Cited, moment
@@ -34,6 +34,7 @@ def render_html(
     here = frozenset(entry.event for entry in report.entries)
     environment.filters |= {
         "said": partial(_said, here=here),
+        "raw": _raw,
         "cell": _inline,
         "cites": partial(_row_cites, here=here),
         "plot": lambda figure: _plot(figure, numbers),
@@ -45,12 +46,30 @@ def render_html(
             report=report,
             words=words or load(),
             style=Markup(template("report.css")),  # noqa: S704  (packaged, not input)
-            claims=_data(render_claims(report)),
+            claims=_data(_compact(report)),
             kinds=_kinds(report),
             anchor=_anchor,
         )
         + "\n"
     )
+
+
+def _compact(report: Report) -> str:
+    """The claims for the page: references by event id, whose hashes are in the appendix."""
+    drop = {"refs": {"__all__": {"hash", "stream", "seq"}}}
+    claims = [
+        claim.model_dump(mode="json", exclude=drop, exclude_defaults=True)
+        for claim in report.claims()
+    ]
+    return json.dumps(
+        {"incident": report.incident, "claims": claims}, separators=(",", ":"), sort_keys=True
+    )
+
+
+def _raw(text: str) -> Markup:
+    """Text for an element's content, where quotation marks need no escape."""
+    safe = text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+    return Markup(safe)  # noqa: S704  (the three active characters are gone)
 
 
 def _data(text: str) -> Markup:

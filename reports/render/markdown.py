@@ -35,6 +35,7 @@ def render_markdown(
         "cells": cells,
         "escape": escape,
         "fence": fence,
+        "code": code,
         "time": lambda ts_us: moment(Cited(ts_us)).printed,
         "labels": partial(labels, limit=_LABELS_MAX),
     }

@@ -25,6 +25,12 @@ def render_json(report: Report) -> str:
 
 def render_claims(report: Report) -> str:
     """The claims alone: the sidecar ``report.claims.json``."""
-    claims = [claim.model_dump(mode="json") for claim in report.claims()]
-    body = {"schema_version": report.schema_version, "incident": report.incident, "claims": claims}
-    return json.dumps(body, sort_keys=True, indent=1, ensure_ascii=False) + "\n"
+    return json.dumps(claims_body(report), sort_keys=True, indent=1, ensure_ascii=False) + "\n"
+
+
+def claims_body(report: Report) -> dict[str, JsonValue]:
+    """What the sidecar holds; a field at its default is left out."""
+    claims: list[JsonValue] = [
+        claim.model_dump(mode="json", exclude_defaults=True) for claim in report.claims()
+    ]
+    return {"schema_version": report.schema_version, "incident": report.incident, "claims": claims}

@@ -27,12 +27,8 @@ def _chapter(author: Author, thread: CommandThread) -> list[Block | None]:
     args = {"command_id": thread.command_id}
     return [
         heading(thread.name, anchor=thread.first.id, code=True),
-        paragraph(
-            author.say("command.sent", **args),
-            author.say("command.outcome", **args),
-            author.known("command.output", **args),
-        ),
-        _argv(author, thread),
+        _argv(author, thread) or paragraph(author.say("command.sent", **args)),
+        paragraph(author.say("command.outcome", **args), author.known("command.output", **args)),
         *_outputs(author, thread),
         paragraph(*author.known_of([("command.reason", args), ("command.authority", args)])),
         paragraph(*_decision(author, thread)),

@@ -9,7 +9,6 @@ from reports.model import Section
 from reports.plots import figures
 from reports.predicates.commands import definition_of
 from reports.predicates.progress import gpu_readings, heartbeats
-from reports.predicates.signals import listings
 from reports.sections.author import Author, Named, bullets, paragraph
 
 
@@ -32,7 +31,7 @@ def input_knowledge(author: Author) -> Section:
         ]
     return author.section(
         "input_knowledge",
-        bullets(author.known_of(named)),
+        bullets({said.text: said for said in author.known_of(named)}.values()),
         paragraph(author.say("incident.earlier")),
     )
 
@@ -64,13 +63,15 @@ def thinking(author: Author) -> Section:
     """Observation, weighing, choice and verdict in the order in which they were recorded."""
     evidence = author.evidence
     named: list[Named] = []
+    beats = {event.id for event in heartbeats(evidence)}
+    readings = {event.id for event in gpu_readings(evidence)}
     for event in evidence.events:
         args = {"event": event.id}
-        if event in listings(evidence):
+        if event.id in evidence.tables:
             named.append(("process.listed", {**args}))
-        elif event in heartbeats(evidence):
+        elif event.id in beats:
             named.append(("progress.heartbeat", {**args}))
-        elif event in gpu_readings(evidence):
+        elif event.id in readings:
             named.append(("progress.devices", {**args}))
         elif isinstance(event.payload, DecisionMade):
             named.append(("decision.action", {**args}))

@@ -16,6 +16,8 @@ def summary(author: Author) -> Section:
         paragraph(
             author.say("incident.opened"),
             author.say("signal.tally"),
+            *author.all_of(list(mistakes(author.evidence))[:2]),
+            author.known("progress.resumed"),
             author.say("verdict.verification"),
             author.say("incident.closed"),
             *author.all_of(list(questions(author.evidence))[:1]),
@@ -48,8 +50,7 @@ def overview(author: Author) -> Section:
     sent = signals(author.evidence)
     return author.section(
         "overview",
-        author.table("command.sent", commands),
-        author.table("command.outcome", commands),
+        author.table("command.account", commands),
         author.table("signal.sent", [{"event": s.intent.id} for s in sent]),
     )
 
@@ -66,7 +67,6 @@ def context(author: Author) -> Section:
             author.say("incident.opened"),
             author.known("incident.session"),
             author.say("incident.configuration"),
-            author.say("incident.clocks"),
         ),
         bullets(author.all_of([*notes, *wishes, *words])),
     )

@@ -5,6 +5,7 @@ form. Not here: the templates (``en.toml``) and the environment that runs them
 (``reports.wording.catalogue``).
 """
 
+import json
 from collections.abc import Callable, Iterator, Mapping
 from datetime import datetime, timedelta, timezone
 from types import MappingProxyType
@@ -81,7 +82,12 @@ def quote(value: Cited) -> Cited:
 def code(value: Cited) -> Cited:
     """The value in fixed width: names, paths, commands."""
     raw = value.cited_raw
-    text = " ".join(str(part) for part in raw) if isinstance(raw, list) else value.printed
+    if isinstance(raw, list):
+        text = " ".join(str(part) for part in raw)
+    elif isinstance(raw, dict):
+        text = json.dumps(raw, sort_keys=True, ensure_ascii=False)
+    else:
+        text = value.printed
     return Cited(raw, text, "code")
 
 
@@ -169,6 +175,12 @@ def human(value: Cited) -> Cited:
     return Cited(value.cited_raw, value.printed.replace("_", " "))
 
 
+def capital(value: Cited) -> Cited:
+    """A recorded word at the beginning of a sentence."""
+    text = value.printed.replace("_", " ")
+    return Cited(value.cited_raw, text[:1].upper() + text[1:])
+
+
 def short(value: Cited) -> Cited:
     """At most eighty characters of a long text, with a mark where it was cut."""
     text = value.printed
@@ -194,6 +206,7 @@ FILTERS: Mapping[str, Callable[..., Cited]] = MappingProxyType(
         "kib": kibibytes,
         "size": size,
         "counted": counted,
+        "cap": capital,
         "human": human,
         "short": short,
     }
