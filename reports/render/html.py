@@ -55,14 +55,19 @@ def render_html(
 
 
 def _compact(report: Report) -> str:
-    """The claims for the page: references by event id, whose hashes are in the appendix."""
-    drop = {"refs": {"__all__": {"hash", "stream", "seq"}}}
+    """The claims for the page: references by event id, whose hashes are in the appendix.
+
+    The cut-off is the same for all of them and stands once.
+    """
+    drop = {"as_of": True, "refs": {"__all__": {"hash", "stream", "seq"}}}
     claims = [
         claim.model_dump(mode="json", exclude=drop, exclude_defaults=True)
         for claim in report.claims()
     ]
     return json.dumps(
-        {"incident": report.incident, "claims": claims}, separators=(",", ":"), sort_keys=True
+        {"incident": report.incident, "as_of": report.theme.claim.as_of, "claims": claims},
+        separators=(",", ":"),
+        sort_keys=True,
     )
 
 
