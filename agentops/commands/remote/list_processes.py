@@ -80,12 +80,18 @@ def main() -> None:
     """Header first, then the rows."""
     ticks_per_s = os.sysconf("SC_CLK_TCK")
     page_kib = os.sysconf("SC_PAGE_SIZE") // 1024
+    own = own_chain()
+    own_session = os.getsid(0)
     rows = []
     for name in os.listdir("/proc"):
         if name.isdigit():
             found = row(int(name), page_kib)
-            if found is not None:
-                rows.append(found)
+            if found is None:
+                continue
+            if found["pid"] in own and found["sid"] == own_session:
+                # This script's own text, several times over; the reader drops these rows.
+                found["cmdline_hex"] = ""
+            rows.append(found)
     header = here()
     header.update(
         # CLOCK_BOOTTIME counts like start ticks do; /proc/uptime is another one in an LXC.
@@ -93,7 +99,7 @@ def main() -> None:
         ticks_per_s=ticks_per_s,
         # hidepid hides init from other users; then the table is not the whole truth.
         init_visible=os.path.exists("/proc/1/stat"),
-        own=own_chain(),
+        own=own,
     )
     answer(header, *rows)
 

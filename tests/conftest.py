@@ -1,0 +1,44 @@
+"""What tests may need from the machine, and the fixtures that all of them share.
+
+``@pytest.mark.needs("sshd", "root")`` names system programs or privileges. On a user's machine a
+test whose need is missing is skipped, and the skip names it; under CI=true it fails.
+"""
+
+import os
+import shutil
+from collections.abc import Callable, Mapping
+
+import pytest
+
+from agentops.box.namespaces import isolation
+
+_SYSTEM_PATH = "/usr/sbin:/usr/local/sbin:/sbin:"
+_SPECIAL: Mapping[str, Callable[[], bool]] = {
+    "root": lambda: os.geteuid() == 0,
+    "namespaces": lambda: isolation() != "none",
+    "root-namespaces": lambda: isolation() == "root",
+    "loop-devices": lambda: os.geteuid() == 0 and os.path.exists("/dev/loop-control"),  # noqa: PTH110
+}
+
+pytest_plugins = ("tests.support.boxes",)
+
+
+def missing(needs: tuple[str, ...]) -> tuple[str, ...]:
+    """Those needs that this machine does not have."""
+    path = _SYSTEM_PATH + os.environ.get("PATH", "")
+    return tuple(
+        need
+        for need in needs
+        if not (_SPECIAL[need]() if need in _SPECIAL else shutil.which(need, path=path))
+    )
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Skip, or under CI fail, a test whose needs are not met."""
+    needs = tuple(need for marker in item.iter_markers("needs") for need in marker.args)
+    lacking = ", ".join(missing(needs))
+    if not lacking:
+        return
+    if os.environ.get("CI") == "true":
+        pytest.fail(f"this machine lacks what the test needs: {lacking}", pytrace=False)
+    pytest.skip(f"needs {lacking}")

@@ -1,0 +1,136 @@
+"""Record the goldens of all commands from a real host: ``python -m tests.support.record_goldens``.
+
+Each command is run in the trap box, in Python and, where it has one, in sh; a golden holds what the
+host said and what the parser made of it. Run it after a script or a parser changed on purpose.
+"""
+
+import asyncio
+import json
+import os
+import platform
+import struct
+import sys
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from pathlib import Path
+
+from agentops.box import Box
+from agentops.commands import COMMANDS, Command, Completed, Malformed
+from agentops.transport import SshTransport
+from tests.support.boxes import host_of, run_argv
+from tests.support.twins import shell_twin_argv
+
+FOLDER = Path(__file__).parents[1] / "golden" / "commands"
+IDLE = ("sleep", "1000")
+CGROUPS = Path("/proc/self/cgroup")
+
+
+def stage(box: Box) -> dict[str, object]:
+    """Put processes, a heartbeat, a log and a model where the commands look."""
+    folder = box.directory / "stage"
+    folder.mkdir()
+    contract = Path(__file__).parents[1] / "golden" / "trainer_contract"
+    (folder / "heartbeat.json").write_bytes((contract / "heartbeat_training.json").read_bytes())
+    (folder / "train.log").write_bytes(b"step=1 loss=4.2\nstep=2 loss=\xff\x1b[31m4.1\npartial")
+    (folder / "config.json").write_text("{}")
+    header = json.dumps({"w": {"dtype": "F32", "shape": [2], "data_offsets": [0, 8]}}).encode()
+    shard = struct.pack("<Q", len(header)) + header + b"\0" * 8
+    (folder / "model.safetensors").write_bytes(shard)
+    smi = box.directory / "containers" / "200" / "bin" / "nvidia-smi"
+    smi.write_text(FAKE_SMI)
+    smi.chmod(0o755)
+    victim = box.start_inside(IDLE, container="200", env={"AGENTOPS_LAUNCH_ID": "launch-7"})
+    return {"folder": str(folder), "victim": victim.identity}
+
+
+# Devices as measured on an H200 with driver 580 (uuid replaced), processes as from the same run.
+FAKE_SMI = """#!/bin/sh
+case $1 in
+--query-gpu=*) echo '0, GPU-00000000-0000-0000-0000-000000000000, NVIDIA H200, 4623, 143771, 0, \
+132.51, 42, 0, Disabled, Enabled, 580.159.04' ;;
+--query-compute-apps=*) echo 'GPU-00000000-0000-0000-0000-000000000000, 439, python3, 4614' ;;
+esac
+"""
+
+
+def staged(place: Mapping[str, object]) -> Iterator[tuple[str, Command]]:
+    """Every command with arguments for the stage; the order is the one they are run in."""
+    folder, victim = str(place["folder"]), place["victim"]
+    absent = {"kind": "process_absent", "identities": [victim]}
+    launch: dict[str, object] = {
+        "argv": IDLE, "cwd": folder, "log": f"{folder}/out.log", "launch_id": "launch-8",
+        "env": {"OMP_NUM_THREADS": "1"},
+    }  # fmt: skip
+    deploy = {"path": f"{folder}/run.py", "content": "cHJpbnQoNykK", "expects": "absent"}
+    arguments: dict[str, dict[str, object]] = {
+        "probe_host": {},
+        "list_processes": {},
+        "read_heartbeat": {"path": f"{folder}/heartbeat.json"},
+        "tail_log": {"path": f"{folder}/train.log", "max_bytes": 40},
+        "file_digest": {"path": f"{folder}/train.log"},
+        "check_model": {"path": folder, "with_hash": True},
+        "gpu_status": {},
+        "gpu_processes": {},
+        "deploy_files": {"files": [{**deploy, "check_python": True}]},
+        "launch": launch,
+        "wait_until": {"condition": absent, "timeout_ms": 100, "poll_ms": 50},
+        "signal_process": {"victim": victim, "signal": "TERM"},
+    }
+    for name in [*arguments, *sorted(set(COMMANDS) - set(arguments))]:
+        yield (
+            name,
+            COMMANDS[name].model_validate_json(
+                json.dumps(arguments[name], default=lambda value: value.model_dump())
+            ),
+        )
+
+
+async def record() -> None:
+    """Run all commands by both scripts, each on a stage of its own."""
+    source = f"{platform.freedesktop_os_release()['PRETTY_NAME']}, trap box, ssh and pct"
+    for variant in ("python", "sh"):
+        with Box() as box:
+            transport = SshTransport(host_of(box, "pct:200"))
+            for name, command in staged(stage(box)):
+                argv = command.argv() if variant == "python" else shell_twin_argv(command)
+                if argv is None:
+                    continue
+                ran = await run_argv(transport, *argv, stdin=command.stdin())
+                write(FOLDER / name / f"debian_12_{variant}.json", source, command, ran.completed)
+            await transport.close()
+
+
+def scrubbed(stdout: bytes) -> bytes:
+    """Without the names of the machine that recorded: its checkout, its own control groups."""
+    groups = {line.partition(":")[2].partition(":")[2] for line in CGROUPS.read_text().splitlines()}
+    names = {str(Path(__file__).parents[2]): "/srv/agentops"}
+    names |= {group: "/box" for group in groups if group.strip("/")}
+    names[platform.node()] = "box"
+    for old, new in names.items():
+        stdout = stdout.replace(old.encode().hex().encode(), new.encode().hex().encode())
+        stdout = stdout.replace(f'"{old}'.encode(), f'"{new}'.encode())
+        stdout = stdout.replace(f":{old}".encode(), f":{new}".encode())
+    return stdout
+
+
+def write(path: Path, source: str, command: Command, completed: Completed) -> None:
+    """One golden file."""
+    completed = replace(completed, stdout=scrubbed(completed.stdout))
+    parsed = command.parse(completed)
+    if isinstance(parsed, Malformed):
+        raise TypeError(f"{command.name}: {parsed}")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    golden = {
+        "source": source,
+        "parser_version": command.parser_version,
+        "arguments": json.loads(command.model_dump_json(by_alias=True)),
+        "exit_status": completed.exit_status,
+        "stdout": completed.stdout.decode(),
+        "result": parsed.model_dump(mode="json"),
+    }
+    path.write_text(json.dumps(golden, indent=1, ensure_ascii=False) + "\n")
+    sys.stdout.write(f"{os.path.relpath(path)}\n")
+
+
+if __name__ == "__main__":
+    asyncio.run(record())
