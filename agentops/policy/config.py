@@ -21,6 +21,7 @@ SignalName = Literal["INT", "TERM", "KILL", "CONT", "HUP"]
 Rung = Literal["request", "interrupt", "interrupt_again", "terminate", "kill"]
 Need = Literal["requested", "stalled", "diverged", "failed", "gone", "repair"]
 HypothesisName = Literal["H1", "H2", "H3", "H4", "H5", "H6", "H7"]
+FactWord = Literal["checkpoint.writing", "gpu.unknown", "steps.advance"]
 Seconds = Annotated[int, Field(ge=0, le=86_400)]
 
 
@@ -148,7 +149,7 @@ class RuleWhen(_Part):
     lead: HypothesisName | None = None
     need: Need | None = None
     tier: Tier | None = None
-    fact: Literal["checkpoint.writing", "gpu.unknown", "steps.advance"] | None = None
+    fact: FactWord | None = None
 
 
 class Forbid(_Part):
@@ -202,13 +203,30 @@ class Limits(_Part):
     backoff_max_s: Seconds = 300
 
 
+class Given(_Part):
+    """A situation in the words that rules use, for a test inside the file."""
+
+    command: str
+    purpose: Purpose
+    signal: SignalName | None = None
+    rung: Rung | None = None
+    lead: HypothesisName | None = None
+    need: Need | None = None
+    tier: Tier = "dev"
+    facts: tuple[FactWord, ...] = ()
+
+
 class Case(_Part):
-    """A test inside the file: the facts of a situation, and what must (not) be decided."""
+    """A test inside the file: a situation, what becomes of it, and the rule that says so.
+
+    forbid, permit and deny are what the rules say about acting; allow and ask what the tier's
+    standing approvals say about authority.
+    """
 
     id: str
-    given: str
-    action: str
-    forbidden: str | None = None
+    given: Given
+    expect: Literal["forbid", "permit", "deny", "allow", "ask"]
+    rule: str | None = None
 
 
 class Protected(_Part):

@@ -116,7 +116,7 @@ def _restore(view: View, name: str, need: str) -> tuple[str, Step]:
     repair = repairing(view)
     if repair is not None:
         return "repair", repair
-    relaunch = relaunching(view, name)
+    relaunch = relaunching(view, name, need)
     if relaunch is not None:
         return "relaunch", relaunch
     hit = RuleHit("relaunch", "a start of ours is on its way")
@@ -157,10 +157,10 @@ def _checked(view: View, step: Step) -> tuple[Step, tuple[GuardResult, ...]]:
     action = step.action
     if not isinstance(action, Run):
         return step, ()
+    if action.purpose not in ACTING:
+        return step, ()
     guards = ask_all(view, action)
     failed = [guard for guard in guards if not guard.passed]
-    if action.purpose not in ACTING:
-        return step, guards
     if failed:
         return _instead(view, step, failed[0]), guards
     now = situation(view, action, step.rung, step.lead)

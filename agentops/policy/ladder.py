@@ -26,6 +26,7 @@ from agentops.policy.hypotheses import TITLES, Interrupted, Score, leader, live,
 from agentops.policy.ledger import Act
 from agentops.policy.probing import next_probe
 from agentops.policy.processes import INTERRUPT_BIT, Process
+from agentops.policy.roles import is_shell
 from agentops.policy.view import SECOND_US, View
 from journal.events import Identity
 
@@ -118,10 +119,15 @@ def _held(view: View, process: Process) -> Step | None:
 def _first(view: View, process: Process, victim: Identity) -> Step:
     rungs = [rung for rung in ORDER if rung in view.job.stop.rungs and rung != "request"]
     ignored = INTERRUPT_BIT in process.signals_ignored
+    shell = process in view.roles.supervisors and is_shell(process)
     passed: list[Rejected] = []
     for rung in rungs:
         if rung == "interrupt_again":
             passed.append(Rejected(rung, "ladder", "no interrupt was taken yet"))
+        elif rung == "interrupt" and shell:
+            passed.append(
+                Rejected(rung, "supervisor", "a shell that waits holds an interrupt back")
+            )
         elif rung == "interrupt" and ignored:
             passed.append(Rejected(rung, "H4", "SIGINT is ignored; it would be lost"))
         else:

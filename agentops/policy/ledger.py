@@ -62,6 +62,13 @@ class Act:
         return "no"
 
     @property
+    def delivered_files(self) -> bool:
+        """For a deployment: whether it took place, as the host said or a probe settled."""
+        return self.command == "deploy_files" and (
+            self.status == "completed" or self.settled == "done"
+        )
+
+    @property
     def refusal(self) -> str:
         """Why the host's own check refused the signal, or the empty string."""
         if not isinstance(self.observation, dict):

@@ -90,35 +90,58 @@ def _repaired(view: View) -> Step | None:
     return Step(Judge(condition, "confirmed", reason, events), (RuleHit("proof", reason, events),))
 
 
-def relaunching(view: View, job_name: str) -> Step | None:
+def relaunching(view: View, job_name: str, need: str) -> Step | None:
     """Start the job; None while a start of ours is still to be proven."""
     launch = view.job.launch
     if launch is None:
         events = () if view.table is None else (view.table.event,)
         reason = "the job is stopped, and the policy file does not say how to start it"
         return Step(Close("HANDED_OVER", reason, events), (RuleHit("relaunch", reason, events),))
-    launches = view.launches
-    if launches and not start_refuted(view, launches[-1]):
+    if view.launches and not start_refuted(view, view.launches[-1]):
         return None
-    looped = _crash_loop(view)
-    if looped is not None:
-        return looped
+    return (
+        _would_fail_again(view, need)
+        or _crash_loop(view)
+        or _preflight(view)
+        or _start(view, launch, job_name)
+    )
+
+
+def _preflight(view: View) -> Step | None:
+    """What must hold right before a start: nothing runs, and the last failure is long ago."""
     if not view.seen_after(view.acted_order) or not view.table_fresh(view.config.limits.fresh_s):
         return Step(moves.list_processes(), (RuleHit("preflight", "does anything run?"),))
     due = _backoff_until(view)
-    if view.now_us < due:
-        hit = RuleHit("backoff", "the last start failed a moment ago")
-        return Step(Pause(due, "backing off before another start"), (hit,))
-    number = len(launches) + 1
+    if view.now_us >= due:
+        return None
+    hit = RuleHit("backoff", "the last start failed a moment ago")
+    return Step(Pause(due, "backing off before another start"), (hit,))
+
+
+def _start(view: View, launch: Launch, job_name: str) -> Step:
+    number = len(view.launches) + 1
     incident = view.state.incident.id if view.state.incident is not None else "incident"
     hit = RuleHit("relaunch", "it is stopped, and every due repair is in place")
     expected: JsonObject = {"kind": STARTED, "advance_steps": launch.advance_steps}
     limit = view.now_us + launch.start_s * SECOND_US
-    return Step(
-        moves.launch(job_name, f"{incident}-{number}"),
-        (hit,),
-        expects=(Expectation(expected, limit),),
-    )
+    run = moves.launch(job_name, f"{incident}-{number}")
+    return Step(run, (hit,), expects=(Expectation(expected, limit),))
+
+
+def _would_fail_again(view: View, need: str) -> Step | None:
+    """A fault that comes back unchanged is not started again unless something was changed."""
+    changed = any(act.delivered_files for act in view.state.acts)
+    if changed or view.launches:
+        return None
+    roots = [name for name in tail_roots(view, view.state.order + 1) if name in FINAL]
+    events = tuple(tail.event for tail in view.state.tails[-1:])
+    if need == "diverged":
+        reason = "the loss diverged and no repair is configured; it would diverge again"
+    elif need in {"failed", "gone"} and roots:
+        reason = f"root signature {', '.join(roots)}: it would fail again unchanged"
+    else:
+        return None
+    return Step(Close("HANDED_OVER", reason, events), (RuleHit("R0", reason, events),))
 
 
 def start_refuted(view: View, launch: Act) -> bool:

@@ -5,13 +5,12 @@ what this job's history teaches about its stops. Not here: the loop.
 """
 
 from dataclasses import dataclass
-from pathlib import Path
 from secrets import token_bytes
 from typing import Literal
 
-from agentops.errors import ConfigError, UsageError
+from agentops.errors import UsageError
 from agentops.hosts import Host
-from agentops.policy import PolicyConfig, parse_policy
+from agentops.policy import PolicyConfig
 from agentops.policy.learned import learned_grace_s
 from journal import Clock, HostRef, Journal, NewEvent
 from journal.envelope import Actor, Event
@@ -27,24 +26,6 @@ class Terms:
 
     goal: Literal["recover", "stop"] = "recover"
     shadow: bool = False
-
-
-def load_policy(path: Path) -> PolicyConfig:
-    """The policy file at *path*.
-
-    Raises:
-        ConfigError: it cannot be read or used.
-    """
-    try:
-        text = path.read_text(encoding="utf-8")
-    except OSError as error:
-        raise ConfigError(
-            f"policy file {str(path)!r} cannot be read ({error.strerror}); "
-            "`agentops init` writes one"
-        ) from error
-    except UnicodeDecodeError as error:
-        raise ConfigError(f"policy file {str(path)!r} is not UTF-8: {error.reason}") from error
-    return parse_policy(text, str(path))
 
 
 def open_incident(

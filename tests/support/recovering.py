@@ -147,7 +147,6 @@ def stage(
     box: Box, place: Path, *, repair: bool = True, stall_s: int = 3, extra: str = ""
 ) -> Stage:
     """Set the stage: a folder in the box, old code in it, new code beside the policy."""
-
     folder = box.directory / place.name
     folder.mkdir()
     (folder / "code.py").write_text("VERSION = 1\n")

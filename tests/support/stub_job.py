@@ -1,7 +1,8 @@
 """A small trainer that keeps the file contract: steps, heartbeat, checkpoint, faults on demand.
 
-A second implementation of the contract for tests of the loop; it learns nothing. Run as
-``python -P stub_job.py FOLDER [FAULT…]``. Faults: threads, ignore, hang, slow_stop, deaf, nan, exit.
+A second implementation of the contract, for tests of the loop; it learns nothing. Run as
+``python -P stub_job.py FOLDER [FAULT…]``. Faults: threads, ignore, hang, slow_stop, deaf, nan,
+exit.
 """
 
 import json
