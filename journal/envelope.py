@@ -14,7 +14,7 @@ from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError
 from journal.errors import LineProfileError
 from journal.events import JsonObject, Payload
 from journal.kinds import PAYLOADS
-from journal.lines import canonical, leaf_hash, loads
+from journal.lines import canonical, encoded, leaf_hash, loads
 from journal.upcasting import current_schema, upcast
 
 if TYPE_CHECKING:
@@ -224,7 +224,7 @@ def chained(draft: Draft, *, stream: str, seq: int, prev: str) -> Event:
         value["out"] = {name: _out_value(ref) for name, ref in draft.out.items()}
     if draft.redacted:
         value["redact"] = dict(draft.redacted)
-    line = canonical(value)
+    line = encoded(value)  # the data was checked when it was drafted, the rest is ours
     return Event(
         id=draft.id,
         stream=stream,

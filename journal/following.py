@@ -33,10 +33,15 @@ class Follower:
     layout: Layout
     ledger: Ledger = field(default_factory=Ledger)
     positions: dict[str, tuple[str, int]] = field(default_factory=dict)
+    _listing: list[str] = field(default_factory=list)
+    _streams: list[str] = field(default_factory=list)
 
     def refresh(self, *, except_stream: str | None = None) -> None:
         """Read what other writers have added since the last time."""
-        for stream in self.layout.streams():
+        listing = os.listdir(self.layout.log)  # noqa: PTH208 - names only, on every intent's way
+        if listing != self._listing:
+            self._listing, self._streams = listing, self.layout.streams()
+        for stream in self._streams:
             if stream != except_stream:
                 self._read_on(stream)
 

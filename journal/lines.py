@@ -38,7 +38,25 @@ def canonical(value: JsonValue) -> bytes:
         LineProfileError: The value holds a float, an integer of 2**53 or more, a key outside
             ASCII, a lone surrogate, or nests deeper than 64.
     """
+    check(value)
+    return encoded(value)
+
+
+def check(value: JsonValue) -> None:
+    """Refuse a value that is outside the profile, but for lone surrogates, which ``encoded`` finds.
+
+    Raises:
+        LineProfileError: See ``canonical``.
+    """
     _check(value, 0)
+
+
+def encoded(value: JsonValue) -> bytes:
+    """The canonical bytes of a value whose parts were checked before.
+
+    Raises:
+        LineProfileError: A string holds a lone surrogate.
+    """
     try:
         return _ENCODE(value).encode()
     except UnicodeEncodeError as error:

@@ -3,6 +3,7 @@
 Here: boot id, machine name, ULIDs. Not here: anything about remote hosts.
 """
 
+import base64
 import hashlib
 import os
 import platform
@@ -15,7 +16,9 @@ from pathlib import Path
 RandomSource = Callable[[int], bytes]
 """Gives this many bytes nobody can foresee; ``os.urandom`` outside tests."""
 
-_CROCKFORD = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
+_CROCKFORD = bytes.maketrans(
+    b"ABCDEFGHIJKLMNOPQRSTUVWXYZ234567", b"0123456789ABCDEFGHJKMNPQRSTVWXYZ"
+)
 _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 _MACHINE_ID = Path("/etc/machine-id")
 
@@ -53,8 +56,9 @@ def ulid(wall_us: int, random: RandomSource) -> str:
     >>> ulid(1_469_918_176_385_000, lambda count: bytes(count))
     '01ARYZ6S410000000000000000'
     """
-    number = ((wall_us // 1_000) & (2**48 - 1)) << 80 | int.from_bytes(random(10), "big")
-    return "".join(_CROCKFORD[(number >> shift) & 31] for shift in range(125, -5, -5))
+    number = ((wall_us // 1_000) & (2**48 - 1)).to_bytes(6, "big") + random(10)
+    # 20 bytes make 32 letters of 5 bits; the low 130 bits are the ULID's 26.
+    return base64.b32encode(bytes(4) + number).translate(_CROCKFORD)[-26:].decode()
 
 
 def _machine_digest(fallback: str) -> str:
