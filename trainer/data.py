@@ -110,6 +110,7 @@ def prepare(
         "sources": [{"name": each.name, "sha256": sha256_of(each)} for each in sources],
         "chat_format": None if chat is None else chat.digest,
         "template_options": dict(template_options),
+        "stop_ids": [*sorted(chat.eos_ids)] if chat is not None else [],
         "max_length": max_length,
         "documents": len(corpus),
         "tokens": len(corpus.ids),

@@ -122,7 +122,8 @@ class RunFiles:
             start_ticks=own_start_ticks(),
             sequence=_earlier_sequence(directory / "heartbeat.json"),
         )
-        _cut_torn_line(directory / "metrics.jsonl")
+        for name in ("metrics.jsonl", "evaluations.jsonl"):
+            _cut_torn_line(directory / name)
         (directory / "result.json").unlink(missing_ok=True)
         return cls(directory, clock, beat, interval_ms)
 
@@ -150,7 +151,7 @@ class RunFiles:
             tokens_per_s=decimal(round(metric.tokens_per_s, 1)),
         )
         if is_logged:
-            self._append(metric)
+            self._append("metrics.jsonl", _metric_line(metric))
         if self.clock.wall_ms() - self._last_ms >= self.interval_ms:
             self._write()
 
@@ -158,6 +159,10 @@ class RunFiles:
         """Write the result, then the last heartbeat: who sees it ended finds the result."""
         _write(self.directory / "result.json", plain(result))
         self.state("failed" if result.status == "failed" else "finished", detail=result.reason)
+
+    def evaluated(self, step: int, evaluation: Json) -> None:
+        """Append one evaluation to ``evaluations.jsonl``."""
+        self._append("evaluations.jsonl", {"schema": 1, "step": step, "evaluation": evaluation})
 
     def failed(self, reason: str) -> None:
         """The run cannot go on; what was done so far stands."""
@@ -174,22 +179,12 @@ class RunFiles:
             )
         )
 
-    def _append(self, metric: Metric) -> None:
-        line = {
-            "schema": 1,
-            "step": metric.step,
-            "loss": decimal(metric.loss),
-            "grad_norm": decimal(metric.grad_norm),
-            "lr": decimal(metric.lr),
-            "tokens": metric.tokens,
-            "time_unix_ms": self.clock.wall_ms(),
-        }
-        if metric.acceptance_proxy is not None:
-            line["acceptance_proxy"] = decimal(metric.acceptance_proxy)
-        path = self.directory / "metrics.jsonl"
+    def _append(self, name: str, line: dict[str, Json]) -> None:
+        path = self.directory / name
+        content = json.dumps({**line, "time_unix_ms": self.clock.wall_ms()}).encode() + b"\n"
         try:
             with path.open("ab") as file:
-                file.write(json.dumps(line).encode() + b"\n")
+                file.write(content)
         except OSError as error:
             raise _unwritable(path, error) from error
 
@@ -206,6 +201,20 @@ def log_line(metric: Metric) -> str:
         f"step={metric.step} loss={metric.loss:.4f} tokens_per_s={metric.tokens_per_s:.0f}"
         f" lr={metric.lr:.3g} grad_norm={metric.grad_norm:.3f}"
     )
+
+
+def _metric_line(metric: Metric) -> dict[str, Json]:
+    line: dict[str, Json] = {
+        "schema": 1,
+        "step": metric.step,
+        "loss": decimal(metric.loss),
+        "grad_norm": decimal(metric.grad_norm),
+        "lr": decimal(metric.lr),
+        "tokens": metric.tokens,
+    }
+    if metric.acceptance_proxy is not None:
+        line["acceptance_proxy"] = decimal(metric.acceptance_proxy)
+    return line
 
 
 def _write(path: Path, value: Json) -> None:

@@ -91,6 +91,23 @@ class HuggingFaceBackbone:
         arguments = inspect.signature(self._decoder.forward).parameters
         self._cache_name = "cache" if "cache" in arguments else "past_key_values"
         self.shape = _shape_of(model.config.get_text_config())
+        self.declares_tied_head = bool(model.config.get_text_config().tie_word_embeddings)
+
+    @torch.no_grad()
+    def logits(self, ids_BM: Tensor) -> Tensor:
+        """The model's own logits."""
+        return torch.as_tensor(self.model(input_ids=ids_BM, use_cache=False).logits)
+
+    def rope_base(self) -> float | None:
+        """The base behind the frequencies that the model rotates by; None when it shows none.
+
+        Frequency i of n is base^(-i/n) for plain rope, so the second one tells the base.
+        """
+        rotary = getattr(self._decoder, "rotary_emb", None)
+        frequencies = getattr(rotary, "inv_freq", None)
+        if not isinstance(frequencies, Tensor) or len(frequencies) < 2:  # noqa: PLR2004 - see above
+            return None
+        return float(frequencies[1].double() ** -len(frequencies))
 
     def layers(self) -> Sequence[nn.Module]:
         """The decoder layers, first to last."""
@@ -112,7 +129,8 @@ class HuggingFaceBackbone:
 
     def hidden(self, ids_BM: Tensor, cache: Any) -> Tensor:  # noqa: ANN401 - untyped library
         """Hidden states after the final norm."""
-        output = self._decoder(input_ids=ids_BM, past_key_values=cache, use_cache=cache is not None)
+        named = {self._cache_name: cache}
+        output = self._decoder(input_ids=ids_BM, use_cache=cache is not None, **named)
         return torch.as_tensor(output.last_hidden_state)
 
     def project(self, hidden: Tensor) -> Tensor:

@@ -7,6 +7,7 @@ when to log or save is ``trainer.train``'s.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import reduce
 from typing import Literal
 
 import torch
@@ -14,14 +15,14 @@ from torch import Tensor
 from torch.nn import functional
 
 from trainer.acceptance import Proxy, proxy
-from trainer.anchors import draft_ids, positions
+from trainer.anchors import Supervision, draft_ids, positions
 from trainer.attention import plan_attention
 from trainer.batches import Batch, Features, assemble, read_features
 from trainer.config import DrafterSettings, RunConfig
 from trainer.corpus import Corpus
 from trainer.drafter import Drafter, DrafterConfig, LayerType, default_target_layer_ids
 from trainer.errors import ConfigError
-from trainer.loss import denominator, head_loss, teacher_rows
+from trainer.loss import HeadLoss, denominator, head_loss, teacher_rows
 from trainer.mask import Layout
 from trainer.optimizer import MasterOptimizer
 from trainer.schedule import Row
@@ -79,6 +80,12 @@ def drafter_config(
     )
 
 
+@dataclass(frozen=True)
+class _Compared:
+    head: HeadLoss
+    supervision: Supervision
+
+
 class Trainer:
     """A drafter, its optimiser and its frozen target model, ready to step."""
 
@@ -94,24 +101,37 @@ class Trainer:
 
     def step(self, rows: Sequence[Row], corpus: Corpus, rate: float) -> StepOutcome:
         """Train on these rows once, at this learning rate."""
-        size = self.config.rows_per_pass
-        passes = [
-            assemble(rows[first : first + size], corpus, self.config)
-            for first in range(0, len(rows), size)
-        ]
+        passes = self._passes(rows, corpus)
         shares = [denominator(batch.supervision, self.config.loss) for batch in passes]
         total = torch.stack(shares).sum()
         loss = torch.zeros((), device=self.device)
-        seen: Proxy | None = None
+        seen: list[Proxy] = []
         for batch in passes:
-            part, found = self._pass(batch, total)
-            loss = loss + part
-            seen = found if seen is None else seen.plus(found)
-        assert seen is not None  # a step has at least one row
+            result = self._compare(batch, total)
+            result.head.loss.backward()  # type: ignore[no-untyped-call]  # torch has no types here
+            loss = loss + result.head.loss.detach()
+            seen.append(proxy(result.supervision, result.head.rows))
         stepped = self.optimizer.step(rate)
-        return StepOutcome(loss, stepped.grad_norm, seen, sum(batch.tokens for batch in passes))
+        tokens = sum(batch.tokens for batch in passes)
+        return StepOutcome(loss, stepped.grad_norm, reduce(Proxy.plus, seen), tokens)
 
-    def _pass(self, batch: Batch, total: Tensor) -> tuple[Tensor, Proxy]:
+    @torch.no_grad()
+    def inspect(self, rows: Sequence[Row], corpus: Corpus) -> Proxy:
+        """The teacher-forced proxy on these rows; nothing is trained."""
+        seen: list[Proxy] = []
+        for batch in self._passes(rows, corpus):
+            result = self._compare(batch, denominator(batch.supervision, self.config.loss))
+            seen.append(proxy(result.supervision, result.head.rows))
+        return reduce(Proxy.plus, seen)
+
+    def _passes(self, rows: Sequence[Row], corpus: Corpus) -> list[Batch]:
+        size = self.config.rows_per_pass
+        return [
+            assemble(rows[first : first + size], corpus, self.config)
+            for first in range(0, len(rows), size)
+        ]
+
+    def _compare(self, batch: Batch, total: Tensor) -> "_Compared":
         budget = _LONGEST_READ * self.config.row_tokens
         features = read_features(self.target, batch, tokens_per_read=budget, device=self.device)
         supervision = batch.supervision.to(self.device)
@@ -129,8 +149,7 @@ class Trainer:
             teacher=teacher,
             chunk_rows=self.config.head_chunk_rows,
         )
-        result.loss.backward()  # type: ignore[no-untyped-call]  # torch ships it without types
-        return result.loss.detach(), proxy(supervision, result.rows)
+        return _Compared(result, supervision)
 
     def _draft(self, batch: Batch, layout: Layout, features: Features) -> Tensor:
         dtype = DTYPES[self.config.precision]

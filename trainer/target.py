@@ -61,6 +61,15 @@ class Backbone(Protocol):
     shape: TargetShape
     name: str
     digest: str
+    declares_tied_head: bool
+
+    def logits(self, ids_BM: Tensor) -> Tensor:
+        """The model's own logits, by its own forward pass from end to end."""
+        ...
+
+    def rope_base(self) -> float | None:
+        """The base that the loaded model rotates by, read from what it computes with."""
+        ...
 
     def layers(self) -> Sequence[nn.Module]:
         """The decoder layers, first to last."""
@@ -168,8 +177,8 @@ class Target:
 
     @torch.no_grad()
     def logits(self, ids_BS: Tensor) -> Tensor:
-        """Logits ``(B, S, V)`` without any hook; for checks and plain use."""
-        return self.backbone.project(self.backbone.hidden(ids_BS, None))
+        """The model's own logits ``(B, S, V)``, without any hook."""
+        return self.backbone.logits(ids_BS)
 
     def session(self) -> "TargetSession":
         """Begin decoding one sequence."""
@@ -209,6 +218,7 @@ class Qwen3Backbone:
         self.model = model.eval().requires_grad_(requires_grad=False)
         self.name = name
         self.digest = digest
+        self.declares_tied_head = False
         geometry = model.geometry
         self.shape = TargetShape(
             hidden_size=geometry.hidden_size,
@@ -222,6 +232,14 @@ class Qwen3Backbone:
             rms_norm_eps=geometry.rms_norm_eps,
             max_position_embeddings=1 << 16,
         )
+
+    def logits(self, ids_BM: Tensor) -> Tensor:
+        """The model's own logits."""
+        return torch.as_tensor(self.model(ids_BM))
+
+    def rope_base(self) -> float | None:
+        """The base that the model rotates by."""
+        return self.model.geometry.rope_theta
 
     def layers(self) -> Sequence[nn.Module]:
         """The decoder layers, first to last."""

@@ -19,22 +19,20 @@ from pathlib import Path
 
 import torch
 
-from trainer.checkpoint import Checkpoint, CheckpointStore
+from trainer.checkpoint import Checkpoint
 from trainer.clock import Clock, SystemClock
-from trainer.config import RandomTarget, RunConfig, SyntheticData
-from trainer.corpus import Corpus
-from trainer.drafter import Drafter
+from trainer.config import RunConfig
 from trainer.errors import CheckpointError, OutputError, TrainerError
+from trainer.evaluate import evaluate_run
 from trainer.files import canonical
 from trainer.heartbeat import Metric, RunFiles, RunResult, State, Status, log_line
-from trainer.loading import load_backbone
 from trainer.optimizer import learning_rate
+from trainer.preflight import PreflightReport
 from trainer.reading import Json, build, plain
+from trainer.run import Opened, checkpoints, open_run
 from trainer.schedule import Place, Row, Schedule
-from trainer.step import DTYPES, StepOutcome, Trainer, drafter_config
+from trainer.step import StepOutcome
 from trainer.stopping import StopRequest, listening
-from trainer.synthetic import synthetic_corpus
-from trainer.target import Target
 
 Reporter = Callable[[Metric], None]
 
@@ -100,23 +98,25 @@ class _Loop:
         self.clock = clock
         self.request = request
         self.report = report
-        device = _device(config)
-        self.trainer = _make_trainer(config, device)
-        self.corpus = load_corpus(config, self.trainer.target.shape.vocab_size)
-        self.store = CheckpointStore(
-            Path(config.output_dir) / "checkpoints", keep=config.keep_checkpoints
-        )
-        self.identity = _identity(config, self.trainer, self.corpus)
+        self.opened = open_run(config)
+        self.preflight = _proved(self.opened)
+        self.trainer = self.opened.trainer()
+        self.store = checkpoints(config)
+        self.identity = _identity(self.opened, self.preflight)
         self.step = 0
         self.saved_step: int | None = None
         self.best = _Best()
         self.losses: list[torch.Tensor] = []
+        self.evaluated: float | None = None
         place = Place()
         found = self.store.load_newest() if config.resume == "latest" else None
         if found is not None:
             place = self._resume(found)
         self.schedule = Schedule(
-            self.corpus.lengths, capacity=config.row_tokens, seed=config.seed, place=place
+            self.opened.data.training.lengths,
+            capacity=config.row_tokens,
+            seed=config.seed,
+            place=place,
         )
 
     def run(self) -> RunResult:
@@ -133,6 +133,7 @@ class _Loop:
             if not math.isfinite(metric.loss):
                 # The last checkpoint is from before; a new one would keep the damage.
                 return self._result("failed", f"loss is {metric.loss} at step {self.step}")
+            self._evaluate_when_due()
             if self.step % self.config.checkpoint_every == 0 and self.step < self.config.steps:
                 self._save()
         self._save(then="stopping")
@@ -142,7 +143,7 @@ class _Loop:
         started = self.clock.monotonic_s()
         rate = learning_rate(self.config.optimizer, self.step + 1, self.config.steps)
         outcome = self.trainer.step(
-            list(islice(rows, self.config.rows_per_step)), self.corpus, rate
+            list(islice(rows, self.config.rows_per_step)), self.opened.data.training, rate
         )
         self.step += 1
         self.losses.append(outcome.loss)
@@ -153,6 +154,16 @@ class _Loop:
             self.report(metric)
         return metric
 
+    def _evaluate_when_due(self) -> None:
+        every = self.config.evaluation.every
+        if not every or (self.step % every and self.step != self.config.steps):
+            return
+        self.files.state("evaluating")
+        found = evaluate_run(self.trainer, self.opened.data, self.config)
+        self.evaluated = found.overall.length_by_round
+        self.files.evaluated(self.step, plain(found))
+        self.files.state("training", detail="; ".join(found.alarms) or None)
+
     def _save(self, then: State = "training") -> None:
         """Write a checkpoint of this step, unless it is there already."""
         if self.saved_step == self.step:
@@ -160,12 +171,16 @@ class _Loop:
         self.files.state("checkpointing")
         # A score over few steps would be luck; over those since the last checkpoint it is not.
         score = float(torch.stack(self.losses).mean()) if self.losses else math.inf
+        if self.config.evaluation.every:
+            score = math.inf if self.evaluated is None else -self.evaluated
+            self.evaluated = None
         is_best = self.best.beaten_by(score)
         self.best = _Best(score) if is_best else self.best
         state: dict[str, Json] = {
             "identity": self.identity,
             "config": plain(self.config),
             "drafter": plain(self.trainer.drafter.config),
+            "preflight": None if self.preflight is None else plain(self.preflight),
             "place": plain(self.schedule.place),
             "best": plain(self.best),
             "versions": {"python": platform.python_version(), "torch": str(torch.__version__)},
@@ -201,36 +216,25 @@ class _Loop:
         )
 
 
-def load_corpus(config: RunConfig, vocab_size: int) -> Corpus:
-    """The documents that a run trains on."""
-    assert isinstance(config.data, SyntheticData)
-    return synthetic_corpus(
-        vocab_size=vocab_size,
-        documents=config.data.documents,
-        length=config.data.length,
-        seed=config.data.seed,
-    )
+def _proved(opened: Opened) -> PreflightReport | None:
+    if opened.config.preflight == "skip":
+        return None
+    report = opened.preflight()
+    report.require()
+    return report
 
 
-def _make_trainer(config: RunConfig, device: torch.device) -> Trainer:
-    backbone = load_backbone(config.target, device)
-    shape = drafter_config(
-        config.drafter, backbone.shape, is_random=isinstance(config.target, RandomTarget)
-    )
-    drafter = Drafter(shape)
-    drafter.initialise(config.seed)
-    drafter = drafter.to(device, DTYPES[config.precision])
-    return Trainer(config, Target(backbone, shape.target_layer_ids), drafter, device)
-
-
-def _identity(config: RunConfig, trainer: Trainer, corpus: Corpus) -> dict[str, Json]:
+def _identity(opened: Opened, proved: PreflightReport | None) -> dict[str, Json]:
     """What must be equal for a checkpoint to be of this run; digests name what is large."""
+    config = opened.config
     return {
         "run_id": config.run_id,
         "seed": config.seed,
-        "target": trainer.target.backbone.digest,
-        "data": corpus.digest,
-        "drafter": hashlib.sha256(canonical(plain(trainer.drafter.config))).hexdigest(),
+        "target": opened.backbone.digest,
+        "data": opened.data.training.digest,
+        "drafter": hashlib.sha256(canonical(plain(opened.shape))).hexdigest(),
+        "preflight": None if proved is None else proved.digest,
+        "warm_start": config.drafter.warm_start,
         "loss": plain(config.loss),
         "anchors": plain(config.anchors),
         "precision": config.precision,
@@ -257,12 +261,6 @@ def _metric(step: int, rate: float, outcome: StepOutcome, elapsed_s: Callable[[]
         tokens_per_s=outcome.tokens / max(elapsed_s(), 1e-9),
         acceptance_proxy=outcome.proxy.length,
     )
-
-
-def _device(config: RunConfig) -> torch.device:
-    if config.device != "auto":
-        return torch.device(config.device)
-    return torch.device("cuda" if torch.cuda.is_available() else "cpu")
 
 
 @contextmanager
