@@ -172,7 +172,7 @@ def head_loss(
             see :func:`teacher_rows`. Needed by ``forward_kl``; with cross-entropy it only
             adds the overlap to the results.
         chunk_rows: Rows whose logits exist at one time.
-        row_math: Eager when None.
+        row_math: The fastest that the device has when None.
 
     Raises:
         ConfigError: ``forward_kl`` without a teacher.
@@ -184,7 +184,7 @@ def head_loss(
         head=head.detach(), supervision=supervision, config=config,
         total=total.to(hidden.device, torch.float32).clamp_min(torch.finfo(torch.float32).tiny),
         teacher=None if teacher is None else teacher.detach(), chunk_rows=chunk_rows,
-        row_math=EagerRowMath() if row_math is None else row_math,
+        row_math=_row_math(hidden.device) if row_math is None else row_math,
     )  # fmt: skip
     loss, value, correct, overlap = _ForwardGradient.apply(rows, job)  # type: ignore[no-untyped-call]  # torch ships it without types
     return HeadLoss(loss, RowResults(value, correct, overlap))
@@ -201,6 +201,12 @@ def teacher_rows(last_hidden: Tensor, anchor: Tensor, supervision: Supervision) 
     start = last_hidden.shape[1] * torch.arange(len(anchor), device=anchor.device)
     flat = (place + start[:, None, None]).flatten().index_select(0, supervision.rows)
     return last_hidden.flatten(0, 1).index_select(0, flat)
+
+
+def _row_math(device: torch.device) -> RowMath:
+    from trainer.kernels import choice  # noqa: PLC0415 - it knows both implementations, one here
+
+    return choice.row_math(device)
 
 
 @dataclass(frozen=True, slots=True)

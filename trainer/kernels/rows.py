@@ -1,0 +1,100 @@
+"""A chunk of logits read twice and written once: cross-entropy, argmax, and the gradient in place.
+
+The fused twin of ``trainer.loss.EagerRowMath``. Rows are independent, so a program takes one row
+and walks the vocabulary; the head's own matrix products stay with the vendor's library, which
+runs near the chip's rate. Importing this needs Triton; ``trainer.kernels.choice`` asks first.
+
+Shape letters: R rows of a chunk, V vocabulary.
+"""
+
+import torch
+import triton
+import triton.language as tl
+from torch import Tensor
+
+_COLUMNS = 4096
+"""Columns a program holds at once: 16 KiB of float32 in registers of 8 warps."""
+_WARPS = 8
+
+
+class FusedRowMath:
+    """See ``trainer.loss.RowMath``; logits must be contiguous, on the GPU or interpreted."""
+
+    def statistics(self, logits: Tensor, labels: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Log-sum-exp, label logit and whether the label is the argmax, each (R,)."""
+        rows, vocabulary = logits.shape
+        log_sum = torch.empty(rows, dtype=torch.float32, device=logits.device)
+        picked = torch.empty_like(log_sum)
+        best = torch.empty_like(labels)
+        _statistics[(rows,)](
+            logits, labels, log_sum, picked, best, vocabulary,
+            COLUMNS=_columns(vocabulary), num_warps=_WARPS,
+        )  # fmt: skip
+        return log_sum, picked, best == labels
+
+    def gradient(
+        self, logits: Tensor, labels: Tensor, log_sum: Tensor, coefficient: Tensor
+    ) -> Tensor:
+        """coefficient * (softmax(logits) - onehot(labels)), written over ``logits``."""  # noqa: D403
+        rows, vocabulary = logits.shape
+        columns = _columns(vocabulary)
+        _gradient[(rows, triton.cdiv(vocabulary, columns))](
+            logits, labels, log_sum, coefficient, vocabulary,
+            COLUMNS=columns, num_warps=_WARPS,
+        )  # fmt: skip
+        return logits
+
+
+@triton.jit  # type: ignore[untyped-decorator]  # triton has no types
+def _statistics(
+    logits: tl.tensor,
+    labels: tl.tensor,
+    log_sum: tl.tensor,
+    picked: tl.tensor,
+    best: tl.tensor,
+    vocabulary: tl.tensor,
+    COLUMNS: tl.constexpr,
+) -> None:
+    # The row's offset passes 2**31 in a real chunk, so it is 64 bits wide.
+    row = tl.program_id(0).to(tl.int64)
+    start = logits + row * vocabulary
+    top = -float("inf")
+    total = 0.0
+    where = 0
+    for first in range(0, vocabulary, COLUMNS):
+        column = first + tl.arange(0, COLUMNS)
+        value = tl.load(start + column, mask=column < vocabulary, other=-float("inf"))
+        value = value.to(tl.float32)
+        here, place = tl.max(value, axis=0, return_indices=True)
+        where = tl.where(here > top, first + place, where)
+        higher = tl.maximum(top, here)
+        total = total * tl.exp(top - higher) + tl.sum(tl.exp(value - higher), axis=0)
+        top = higher
+    label = tl.load(labels + row)
+    tl.store(log_sum + row, top + tl.log(total))
+    tl.store(picked + row, tl.load(start + label).to(tl.float32))
+    tl.store(best + row, where)
+
+
+@triton.jit  # type: ignore[untyped-decorator]  # triton has no types
+def _gradient(
+    logits: tl.tensor,
+    labels: tl.tensor,
+    log_sum: tl.tensor,
+    coefficient: tl.tensor,
+    vocabulary: tl.tensor,
+    COLUMNS: tl.constexpr,
+) -> None:
+    row = tl.program_id(0).to(tl.int64)
+    column = tl.program_id(1) * COLUMNS + tl.arange(0, COLUMNS)
+    inside = column < vocabulary
+    place = logits + row * vocabulary + column
+    value = tl.load(place, mask=inside, other=0.0).to(tl.float32)
+    chance = tl.exp(value - tl.load(log_sum + row))
+    chance = tl.where(column == tl.load(labels + row), chance - 1.0, chance)
+    slope = chance * tl.load(coefficient + row)
+    tl.store(place, slope.to(logits.dtype.element_ty), mask=inside)
+
+
+def _columns(vocabulary: int) -> int:
+    return min(_COLUMNS, int(triton.next_power_of_2(vocabulary)))
