@@ -143,7 +143,9 @@ class HuggingFaceBackbone:
 
     def crop(self, cache: Any, length: int) -> None:  # noqa: ANN401 - untyped library
         """Forget all but the first ``length`` tokens."""
-        cache.crop(length)
+        surplus = self.cache_length(cache) - length
+        if surplus > 0:
+            cache.crop(-surplus)  # "remove so many" is the form that all versions take
 
 
 def _hugging_face(
