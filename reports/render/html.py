@@ -59,11 +59,12 @@ def _compact(report: Report) -> str:
 
     The cut-off is the same for all of them and stands once.
     """
-    drop = {"as_of": True, "refs": {"__all__": {"hash", "stream", "seq"}}}
-    claims = [
-        claim.model_dump(mode="json", exclude=drop, exclude_defaults=True)
-        for claim in report.claims()
-    ]
+    claims = []
+    for claim in report.claims():
+        body = claim.model_dump(mode="json", exclude={"as_of", "refs"}, exclude_defaults=True)
+        named = {"event", "pointer", "span"}
+        body["refs"] = [ref.model_dump(include=named, exclude_defaults=True) for ref in claim.refs]
+        claims.append(body)
     return json.dumps(
         {"incident": report.incident, "as_of": report.theme.claim.as_of, "claims": claims},
         separators=(",", ":"),

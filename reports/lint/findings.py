@@ -1,0 +1,91 @@
+"""What a lint run finds, and what it looks at."""
+
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from functools import cached_property
+
+from reports.lint.document import Document, Sentence
+from reports.lint.record import Record
+
+RULES: dict[str, str] = {
+    "C01": "a quotation is in the record, byte for byte",
+    "C02": "what is said of a command line follows from its grammar",
+    "C03": "silence and a thrown-away status support nothing",
+    "C04": "an action by pattern does not find itself",
+    "C05": "numbers carry unit and base; only like is compared with like",
+    "C06": "a metric is read as its card says",
+    "C07": "nothing total is said over a truncated capture",
+    "C08": "a motive is recorded, a cause is an inference",
+    "C09": "times and order come from the record",
+    "C10": "a name is one kind of thing",
+    "C11": "a process is not a thread, and a role needs an identity",
+    "C12": "statements on one subject agree",
+    "C13": "a verdict has its positive evidence",
+    "C14": "a proxy is not the thing",
+    "C15": "no section is empty, no list announced and missing",
+    "C16": "nothing is later than the cut-off",
+    "C17": "a timeout is credited with its own phase only",
+    "C18": "counts add up, collateral is counted",
+    "C19": "an explanation names alternatives and the probe that decides",
+    "C20": "no praise, no blame",
+    "C21": "no absolutes",
+    "C22": "no secret is printed",
+    "C23": "every number is recorded or recomputed",
+    "C24": "references resolve and generated text equals its regeneration",
+}
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Finding:
+    """One place that a rule objects to. ``line`` counts from one in the report's text."""
+
+    line: int
+    rule: str
+    message: str
+    excerpt: str
+
+
+@dataclass(frozen=True)
+class Context:
+    """The report, the record it speaks of, and earlier reports on the same."""
+
+    document: Document
+    record: Record
+    earlier: tuple[Document, ...] = field(default=())
+    source: str = ""
+
+    @cached_property
+    def claims(self) -> tuple[Sentence, ...]:
+        """Sentences that state something: no question, no echo of a recorded command or output."""
+        return tuple(
+            sentence
+            for sentence in self.document.sentences
+            if not sentence.bare.endswith("?") and not self.record.echoes(sentence.text)
+        )
+
+
+Rule = Callable[[Context], Iterator[Finding]]
+
+
+def at(sentence: Sentence, rule: str, message: str) -> Finding:
+    """A finding at a sentence."""
+    return Finding(sentence.line, rule, message, sentence.text)
+
+
+_NEGATORS = re.compile(
+    r"\b(?:not|no|nor|neither|without|whether|unless|unknown|unsupported|unrecorded|cannot|can't|"
+    r"isn't|wasn't|doesn't|didn't|nothing|if)\b"
+)
+_CLAUSE = re.compile(r"[,;:—()]| but | and | which | while ")
+
+
+def asserted(text: str, start: int) -> bool:
+    """Whether what begins at a place is asserted: no negation or question before it in its clause.
+
+    >>> asserted("it was not stopped", 11), asserted("no error, it was stopped", 17)
+    (False, True)
+    """
+    clause = text[:start]
+    cuts = [found.end() for found in _CLAUSE.finditer(clause)]
+    return _NEGATORS.search(clause[cuts[-1] if cuts else 0 :].lower()) is None

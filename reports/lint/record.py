@@ -1,0 +1,229 @@
+"""What a journal offers a linter: commands, outputs, words, numbers, verdicts, times.
+
+Here: reading events of any kind, imported transcripts included, into one shape. Not here: judging
+a sentence.
+"""
+
+import re
+import shlex
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+
+from journal import Event, Reader, Shredded
+from journal.events import (
+    CommandCompleted,
+    CommandFailed,
+    CommandIntended,
+    DecisionMade,
+    Imported,
+    IncidentNoted,
+    ObservationParsed,
+    ProposalReceived,
+    VerdictReached,
+)
+
+_ECHO_MIN = 12
+_NUMBER = re.compile(r"(?<![\w.])\d[\d,]*(?:\.\d+)?")
+_INTERVALS_EVENTS_MAX = 400
+
+
+@dataclass(frozen=True, slots=True)
+class RecordedCommand:
+    """A command line with what came back. ``exit_status`` None: not recorded."""
+
+    event: Event
+    text: str
+    stdout: str
+    exit_status: int | None
+    end_marker: bool
+    truncated: bool
+
+
+@dataclass(frozen=True)
+class Record:
+    """Everything a report on these events may rest on."""
+
+    events: tuple[Event, ...]
+    commands: tuple[RecordedCommand, ...]
+    words: tuple[tuple[Event, str], ...]
+    corpus: str
+    labels: Mapping[int, tuple[Event, ...]]
+    incidents: tuple[str, ...]
+
+    @cached_property
+    def folded(self) -> str:
+        """All recorded text with white space made one blank, for quotations."""
+        return fold(self.corpus)
+
+    @cached_property
+    def numbers(self) -> frozenset[str]:
+        """Every number in the record, without thousands separators."""
+        return frozenset(n.replace(",", "") for n in _NUMBER.findall(self.corpus))
+
+    @cached_property
+    def horizon(self) -> int:
+        """The greatest label that is recorded; nothing beyond may be spoken of."""
+        return max(self.labels, default=0)
+
+    @cached_property
+    def has_clock(self) -> bool:
+        """Whether the events were recorded as they happened, with clocks, and not imported."""
+        return any(not isinstance(e.payload, Imported) for e in self._telling)
+
+    @cached_property
+    def _telling(self) -> tuple[Event, ...]:
+        quiet = {"session_started", "session_ended", "sealed", "incident_opened", "journal_read"}
+        return tuple(event for event in self.events if event.kind not in quiet)
+
+    @cached_property
+    def verdicts(self) -> frozenset[str]:
+        """Ids of events that hold a settled verdict or a resolution."""
+        return frozenset(
+            event.id
+            for event in self.events
+            if (
+                isinstance(event.payload, VerdictReached)
+                and event.payload.verdict != "inconclusive"
+            )
+            or event.kind == "incident_closed"
+        )
+
+    @cached_property
+    def reasons(self) -> frozenset[str]:
+        """Ids of events that record why something was done."""
+        kinds = (CommandIntended, DecisionMade, ProposalReceived, IncidentNoted)
+        return frozenset(event.id for event in self.events if isinstance(event.payload, kinds))
+
+    @cached_property
+    def durations_ms(self) -> frozenset[int]:
+        """Recorded durations and the intervals between any two events, in milliseconds."""
+        found = set()
+        for event in self.events:
+            if isinstance(event.payload, CommandCompleted | CommandFailed):
+                found.add(event.payload.duration_ms)
+        if self.has_clock:
+            times = [event.mono_ns // 1_000_000 for event in self.events[:_INTERVALS_EVENTS_MAX]]
+            found |= {abs(b - a) for i, a in enumerate(times) for b in times[i + 1 :]}
+        return frozenset(found)
+
+    def echoes(self, text: str) -> bool:
+        """Whether a text is nothing but a recorded command or output."""
+        flat = fold(text).strip("`")
+        return len(flat) >= _ECHO_MIN and any(flat in fold(c.text) for c in self.commands)
+
+    def named(self, labels: Iterable[tuple[int, str]]) -> tuple[Event, ...]:
+        """The events that labels name; those that resolve."""
+        return tuple(event for label in labels if (event := self.resolve(*label)) is not None)
+
+    def resolve(self, number: int, leaf: str) -> Event | None:
+        """The event of a label, or None."""
+        found = self.labels.get(number, ())
+        return next((event for event in found if event.leaf.startswith(leaf)), None)
+
+
+def fold(text: str) -> str:
+    """Text with every run of white space made one blank."""
+    return " ".join(text.split())
+
+
+def record(reader: Reader, incident: str | None = None) -> Record:
+    """The record of one incident, or of the whole journal."""
+    events = tuple(
+        event for event in reader.events() if incident is None or event.incident in {incident, None}
+    )
+    commands: list[RecordedCommand] = []
+    words: list[tuple[Event, str]] = []
+    parts: list[str] = []
+    labels: dict[int, list[Event]] = {}
+    intents = {e.payload.command_id: e for e in events if isinstance(e.payload, CommandIntended)}
+    for event in events:
+        labels.setdefault(event.seq, []).append(event)
+        parts += _texts(reader, event)
+        match event.payload:
+            case Imported(body=body):
+                message = body.get("message")
+                if isinstance(message, int):
+                    labels.setdefault(message, []).append(event)
+                if (command := _imported(event)) is not None:
+                    commands.append(command)
+                if isinstance(said := body.get("words"), str):
+                    words.append((event, said))
+            case CommandCompleted() | CommandFailed() as ended if ended.command_id in intents:
+                commands.append(_recorded(reader, intents[ended.command_id], event))
+            case ProposalReceived(words=said) | IncidentNoted(text=said):
+                words.append((event, said))
+            case _:
+                pass
+    return Record(
+        events=events,
+        commands=tuple(commands),
+        words=tuple(words),
+        corpus="\n".join(parts),
+        labels={number: tuple(found) for number, found in labels.items()},
+        incidents=tuple(dict.fromkeys(e.incident for e in events if e.incident)),
+    )
+
+
+def _texts(reader: Reader, event: Event) -> list[str]:
+    """All text of an event: every string and number of its payload, outputs, observation."""
+    texts = list(_leaves(event.payload.model_dump(mode="json")))
+    for name in event.out:
+        raw = reader.attachment(event, name)
+        if not isinstance(raw, Shredded):
+            texts.append(raw.decode("utf-8", "replace"))
+    if isinstance(event.payload, ObservationParsed):
+        seen = reader.observation(event)
+        if not isinstance(seen, Shredded):
+            texts += _leaves(seen)
+    if event.host is not None:
+        texts.append(event.host.name)
+    texts += [event.id, event.leaf, event.actor.id, event.kind, event.incident or ""]
+    return texts
+
+
+def _leaves(value: object) -> list[str]:
+    """Strings and numbers of a JSON value; argv also joined as a command line."""
+    if isinstance(value, dict):
+        return [text for inner in value.values() for text in _leaves(inner)] + list(value)
+    if isinstance(value, list):
+        joined = [" ".join(value)] if value and all(isinstance(v, str) for v in value) else []
+        return joined + [text for inner in value for text in _leaves(inner)]
+    if value is None or isinstance(value, bool):
+        return []
+    return [str(value)]
+
+
+def _imported(event: Event) -> RecordedCommand | None:
+    assert isinstance(event.payload, Imported)  # noqa: S101
+    body = event.payload.body
+    text, stdout, status = body.get("command"), body.get("stdout"), body.get("exit_status")
+    if not isinstance(text, str):
+        return None
+    return RecordedCommand(
+        event=event,
+        text=text,
+        stdout=stdout if isinstance(stdout, str) else "",
+        exit_status=status if isinstance(status, int) else None,
+        end_marker=isinstance(status, int),
+        truncated=body.get("truncated") is True,
+    )
+
+
+def _recorded(reader: Reader, intent: Event, outcome: Event) -> RecordedCommand:
+    assert isinstance(intent.payload, CommandIntended)  # noqa: S101
+    assert isinstance(outcome.payload, CommandCompleted | CommandFailed)  # noqa: S101
+    argv = intent.payload.argv
+    given = intent.payload.arguments.get("argv")
+    if isinstance(given, list):
+        argv = tuple(str(word) for word in given)
+    stored = outcome.out.get("stdout")
+    raw = reader.attachment(outcome, "stdout") if stored else b""
+    return RecordedCommand(
+        event=outcome,
+        text=shlex.join(argv),
+        stdout="" if isinstance(raw, Shredded) else raw.decode("utf-8", "replace"),
+        exit_status=outcome.payload.exit_status,
+        end_marker=True,
+        truncated=stored.truncated if stored else False,
+    )
