@@ -74,8 +74,9 @@ def open_journal(settings: Settings) -> Journal:
 
 
 def default_anchor(settings: Settings) -> Path:
-    """A file outside the journal, named after it and its place."""
-    return settings.places.anchors / f"{settings.journal.stem}.jsonl"
+    """A file outside the journal, named after it and the folder it lies in."""
+    folder = settings.journal.resolve().parent.name
+    return settings.places.anchors / f"{folder}-{settings.journal.stem}.jsonl"
 
 
 def open_reader(settings: Settings) -> Reader:

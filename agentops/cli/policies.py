@@ -1,6 +1,7 @@
 """Which policy is in force: the file that the settings name, else the shipped one."""
 
 from importlib.resources import files
+from pathlib import Path
 
 from agentops.config import Settings
 from agentops.errors import ConfigError
@@ -17,11 +18,20 @@ def policy_for(settings: Settings) -> tuple[PolicyConfig, str]:
     """
     if settings.policy is None:
         return parse_policy(shipped_text(), SHIPPED), f"shipped {SHIPPED}"
+    return read_policy_file(settings.policy), str(settings.policy)
+
+
+def read_policy_file(path: Path) -> PolicyConfig:
+    """The policy written in a file.
+
+    Raises:
+        ConfigError: the file cannot be read or used.
+    """
     try:
-        text = settings.policy.read_text(encoding="utf-8")
+        text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        raise ConfigError(f"{settings.policy}: cannot be read: {error}") from error
-    return parse_policy(text, str(settings.policy)), str(settings.policy)
+        raise ConfigError(f"{path}: cannot be read: {error}") from error
+    return parse_policy(text, str(path))
 
 
 def shipped_text() -> str:

@@ -43,7 +43,7 @@ def _words(event: Event) -> str:  # noqa: C901, PLR0911, PLR0912 - one flat tabl
     payload = event.payload
     match payload:
         case CommandIntended():
-            return f"{payload.command} {_arguments(payload)}: {payload.reason}"
+            return f"{act(payload)}: {payload.reason}"
         case CommandDenied():
             return f"{payload.command} denied by {payload.rule}: {payload.reason}"
         case CommandNotSent():
@@ -84,6 +84,11 @@ def _words(event: Event) -> str:  # noqa: C901, PLR0911, PLR0912 - one flat tabl
             return payload.what
         case _:
             return ""
+
+
+def act(payload: CommandIntended) -> str:
+    """The command and what it is aimed at."""
+    return f"{payload.command} {_arguments(payload)}".strip()
 
 
 def _arguments(payload: CommandIntended) -> str:

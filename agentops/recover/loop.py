@@ -6,9 +6,8 @@ what to do (``agentops.policy``), or how a command reaches its host (``agentops.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from types import MappingProxyType
 
 from agentops.errors import ConfigError
 from agentops.executor import Executor
@@ -24,11 +23,11 @@ from agentops.policy import (
     Run,
     decide,
 )
-from agentops.policy.ledger import Settled
+from agentops.policy.fold import SETTLED
 from agentops.policy.reconciling import TOOK_EFFECT
 from agentops.recover.building import build
 from agentops.recover.following import Following
-from agentops.recover.opening import ENGINE, Terms, load_configuration, open_incident
+from agentops.recover.opening import Terms, engine_for, load_configuration, open_incident
 from agentops.recover.sources import Sources
 from journal import Clock, Event, HostRef, Journal, NewEvent
 from journal.events import (
@@ -37,14 +36,10 @@ from journal.events import (
     IncidentClosed,
     Payload,
     Resolution,
-    Verdict,
     VerdictReached,
 )
 
 SECOND_US = 1_000_000
-_SETTLED: Mapping[Verdict, Settled] = MappingProxyType(
-    {"confirmed": "done", "refuted": "not_done", "inconclusive": "unknown"}
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,7 +185,9 @@ class _Loop:
     async def _append(self, *payloads: Payload) -> None:
         where = HostRef(self._host.name, self._host.fingerprint or self._host.transport)
         drafts = [
-            NewEvent(payload, incident=self._incident, host=where, actor=ENGINE)
+            NewEvent(
+                payload, incident=self._incident, host=where, actor=engine_for(self._journal.actor)
+            )
             for payload in payloads
         ]
         await asyncio.to_thread(self._journal.append, *drafts)
@@ -209,11 +206,12 @@ def _judged(action: Judge) -> tuple[Payload, ...]:
         reason=action.reason,
         evidence=action.evidence,
     )
-    if action.condition.get("kind") != TOOK_EFFECT:
+    unknown = action.condition.get("status") in {"unknown", "in_doubt"}
+    if action.condition.get("kind") != TOOK_EFFECT or not unknown:
         return (reached,)
     settled = CommandReconciled(
         command_id=str(action.condition.get("command_id")),
-        settled=_SETTLED[action.verdict],
+        settled=SETTLED[action.verdict],
         evidence=action.evidence,
     )
     return (reached, settled)

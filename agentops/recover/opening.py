@@ -17,8 +17,6 @@ from journal.envelope import Actor, Event
 from journal.events import ConfigurationLoaded, IncidentOpened, JsonObject
 from journal.machine import ulid
 
-ENGINE = Actor("engine", "agentops.policy")
-
 
 @dataclass(frozen=True, slots=True)
 class Terms:
@@ -26,6 +24,11 @@ class Terms:
 
     goal: Literal["recover", "stop"] = "recover"
     shadow: bool = False
+
+
+def engine_for(actor: Actor) -> Actor:
+    """The engine, acting for the person or agent who opened the journal."""
+    return Actor("engine", "agentops.policy", on_behalf_of=actor.on_behalf_of or actor.id)
 
 
 def open_incident(
@@ -102,4 +105,6 @@ def load_configuration(
     if earlier and earlier[-1].digest == config.digest() and earlier[-1].body.get("terms") == said:
         return ()
     loaded = ConfigurationLoaded(digest=config.digest(), source=source, body=body)
-    return journal.append(NewEvent(loaded, incident=incident, host=_ref(host), actor=ENGINE))
+    return journal.append(
+        NewEvent(loaded, incident=incident, host=_ref(host), actor=engine_for(journal.actor))
+    )

@@ -1,0 +1,208 @@
+"""``agentops verify`` and ``agentops replay``: is it what was written, is it what follows?
+
+``verify`` asks whether this is the journal that was written, ``replay`` whether the same facts
+lead to the same decisions. Neither opens a socket nor writes a byte.
+"""
+
+import argparse
+import json
+from pathlib import Path
+
+from agentops.cli.context import add_journal_option, add_json_option, settings_for
+from agentops.cli.policies import read_policy_file
+from agentops.cli.printing import emit, say
+from agentops.cli.status import Status
+from agentops.config import Settings
+from agentops.errors import UsageError
+from agentops.policy import PolicyConfig, Recomputed, recompute
+from journal import KeyStore, Reader, Verification, verify
+
+_MODES = ("verify", "redecide")
+
+
+def register(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    """Add the commands."""
+    checking = commands.add_parser("verify", help="is this the journal that was written?")
+    checking.add_argument("path", metavar="PATH", nargs="?", type=Path, help="a journal's folder")
+    checking.add_argument("--chain", action="store_true", help="leave the outputs unread")
+    checking.set_defaults(run=_verify)
+
+    replay = commands.add_parser("replay", help="verify, then recompute every decision")
+    replay.add_argument(
+        "words", metavar="PATH|MODE", nargs="*", help=f"a journal's folder; {', '.join(_MODES)}"
+    )
+    replay.add_argument(
+        "--policy", type=Path, metavar="FILE", help="decide under this policy instead"
+    )
+    replay.set_defaults(run=_replay)
+    for parser in (checking, replay):
+        parser.add_argument("--key", metavar="LINE|FILE", help="the public key line to trust")
+        parser.add_argument(
+            "--anchor", action="append", type=Path, metavar="FILE", help="anchors to compare with"
+        )
+        add_json_option(parser)
+        add_journal_option(parser)
+
+
+def _verify(arguments: argparse.Namespace) -> Status:
+    settings = settings_for(arguments)
+    verification = _verified(
+        arguments, settings, arguments.path or settings.journal, outputs=not arguments.chain
+    )
+    if arguments.json:
+        emit(_value(verification))
+    else:
+        _tell(verification)
+    return _status(verification)
+
+
+def _verified(
+    arguments: argparse.Namespace, settings: Settings, path: Path, *, outputs: bool = True
+) -> Verification:
+    key = arguments.key or settings.journal_key
+    if key is not None and Path(key).is_file():
+        key = Path(key).read_text(encoding="utf-8").strip()
+    for anchor in arguments.anchor or ():
+        if not anchor.is_file():
+            raise UsageError(f"--anchor {anchor}: no such file")
+    anchors = arguments.anchor
+    if anchors is None and settings.anchor is not None and arguments.key is None:
+        anchors = None if path != settings.journal else [settings.anchor]
+    return verify(
+        path, keys=KeyStore(settings.places.keys), key=key, anchors=anchors, outputs=outputs
+    )
+
+
+def _status(verification: Verification) -> Status:
+    match verification.status:
+        case "intact":
+            return Status.YES
+        case "tampered":
+            return Status.NO
+        case "unanchored" | "unsealed":
+            return Status.CANNOT_SAY
+
+
+def _value(verification: Verification) -> dict[str, object]:
+    finding = verification.finding
+    return {
+        "status": verification.status,
+        "journal": verification.journal_id,
+        "events": verification.events,
+        "streams": [
+            {
+                "stream": each.stream,
+                "events": each.size,
+                "anchored": each.anchored,
+                "sealed": each.sealed - each.anchored,
+                "unsealed": each.size - each.sealed,
+            }
+            for each in verification.ranges
+        ],
+        "finding": None
+        if finding is None
+        else {
+            "code": finding.code,
+            "copy": finding.copy,
+            "stream": finding.stream,
+            "seq": finding.seq,
+            "where": finding.where,
+            "text": finding.message,
+        },
+        "remarks": [{"code": each.code, "text": each.message} for each in verification.remarks],
+        "keys": list(verification.keys),
+    }
+
+
+def _tell(verification: Verification) -> None:
+    print(f"{verification.status.upper()}  {verification.events} events")  # noqa: T201
+    for each in verification.ranges:
+        print(  # noqa: T201
+            f"  stream {each.stream}: {each.anchored} anchored, {each.sealed - each.anchored}"
+            f" sealed, {each.size - each.sealed} unsealed"
+        )
+    finding = verification.finding
+    if finding is not None:
+        print(f"  {finding}")  # noqa: T201
+    for remark in verification.remarks:
+        print(f"  {remark}")  # noqa: T201
+
+
+def _replay(arguments: argparse.Namespace) -> Status:
+    settings = settings_for(arguments)
+    path, modes = _path_and_modes(arguments.words, settings)
+    config = None if arguments.policy is None else read_policy_file(arguments.policy)
+    verification = _verified(arguments, settings, path) if "verify" in modes else None
+    recomputed = None
+    if "redecide" in modes and (verification is None or verification.status != "tampered"):
+        recomputed = recompute(Reader.open(path), config)
+    if arguments.json:
+        emit(
+            {
+                "verify": None if verification is None else _value(verification),
+                "redecide": None if recomputed is None else _recomputed_value(recomputed),
+            }
+        )
+    else:
+        if verification is not None:
+            _tell(verification)
+        if recomputed is not None:
+            _tell_recomputed(recomputed, config)
+    return _worst(verification, recomputed)
+
+
+def _path_and_modes(words: list[str], settings: Settings) -> tuple[Path, tuple[str, ...]]:
+    modes = [word for word in words if word in _MODES]
+    paths = [word for word in words if word not in _MODES]
+    if len(paths) > 1:
+        raise UsageError(f"replay {' '.join(paths)}: give one journal; modes: {', '.join(_MODES)}")
+    return Path(paths[0]) if paths else settings.journal, tuple(modes) or _MODES
+
+
+def _recomputed_value(recomputed: Recomputed) -> dict[str, object]:
+    first = recomputed.first
+    return {
+        "decisions": recomputed.decisions,
+        "identical": first is None,
+        "horizon": recomputed.horizon,
+        "first_difference": None
+        if first is None
+        else {
+            "event": first.event,
+            "incident": first.incident,
+            "ordinal": first.ordinal,
+            "what": first.what,
+            "recorded": first.recorded,
+            "recomputed": first.recomputed,
+        },
+    }
+
+
+def _tell_recomputed(recomputed: Recomputed, config: PolicyConfig | None) -> None:
+    under = "" if config is None else " under the given policy"
+    first = recomputed.first
+    if first is None:
+        print(f"IDENTICAL{under}  {recomputed.decisions} decisions recomputed")  # noqa: T201
+    else:
+        print(  # noqa: T201
+            f"DIFFERS{under} at decision {first.ordinal} of incident {first.incident}"
+            f" (event {first.event}): {first.what}\n"
+            f"  recorded:   {json.dumps(first.recorded, ensure_ascii=False)}\n"
+            f"  recomputed: {json.dumps(first.recomputed, ensure_ascii=False)}"
+        )
+    if recomputed.horizon is not None:
+        say(f"history ends at event {recomputed.horizon}: an observation was removed")
+
+
+def _worst(verification: Verification | None, recomputed: Recomputed | None) -> Status:
+    """A difference beats what cannot be said, which beats a yes."""
+    found = [] if verification is None else [_status(verification)]
+    if recomputed is not None:
+        if recomputed.first is not None:
+            found.append(Status.NO)
+        elif recomputed.horizon is not None:
+            found.append(Status.CANNOT_SAY)
+    for status in (Status.NO, Status.CANNOT_SAY):
+        if status in found:
+            return status
+    return Status.YES

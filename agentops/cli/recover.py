@@ -1,0 +1,106 @@
+"""``agentops recover JOB --host H``: the loop on a real host. This is the product."""
+
+import argparse
+import asyncio
+from pathlib import Path
+
+from agentops.cli.account import Account
+from agentops.cli.context import (
+    add_journal_option,
+    add_json_option,
+    open_journal,
+    resolve_incident,
+    settings_for,
+)
+from agentops.cli.policies import policy_for
+from agentops.cli.printing import console, emit, say
+from agentops.cli.status import Status, of_resolution
+from agentops.executor import Executor
+from agentops.hosts import Host
+from agentops.policy import PolicyConfig
+from agentops.recover import Recovery, Sources, Terms, engine_for, read_sources, recover
+from agentops.transport import open_transport
+from journal import Journal, SystemClock
+
+
+def register(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    """Add the command."""
+    parser = commands.add_parser(
+        "recover", help="observe a job, find out what is wrong, mend it, prove that it runs"
+    )
+    parser.add_argument("job", metavar="JOB", help="a [job.NAME] of policy.toml")
+    parser.add_argument("--host", required=True, metavar="NAME")
+    parser.add_argument("--incident", metavar="ID", help="go on with this open incident")
+    parser.add_argument("--stop", action="store_true", help="stop the job and leave it stopped")
+    parser.add_argument(
+        "--shadow", action="store_true", help="observe and decide, change nothing on the host"
+    )
+    add_json_option(parser)
+    add_journal_option(parser)
+    parser.set_defaults(run=_recover)
+
+
+def _recover(arguments: argparse.Namespace) -> Status:
+    settings = settings_for(arguments)
+    host = settings.inventory.get(arguments.host)
+    config, source = policy_for(settings)
+    folder = Path.cwd() if settings.policy is None else settings.policy.parent
+    config, sources = read_sources(config, folder)
+    account = Account(console(to_stderr=arguments.json))
+    terms = Terms(goal="stop" if arguments.stop else "recover", shadow=arguments.shadow)
+    with open_journal(settings) as journal:
+        incident = None
+        if arguments.incident is not None:
+            incident = resolve_incident(journal.reader(), arguments.incident)
+        recovery = asyncio.run(
+            _run(journal, arguments.job, host, config, sources, terms, incident, source, account)
+        )
+    if arguments.json:
+        emit(
+            {
+                "resolution": recovery.resolution,
+                "incident": recovery.incident,
+                "reason": recovery.reason,
+                "decisions": recovery.decisions,
+                "waits_for": list(recovery.waits_for),
+                "journal": str(settings.journal),
+            }
+        )
+    elif recovery.resolution is None:
+        say(f"waits for approval: {', '.join(recovery.waits_for)}")
+    if recovery.resolution is None:
+        return Status.WAITS
+    return of_resolution(recovery.resolution)
+
+
+async def _run(
+    journal: Journal,
+    job: str,
+    host: Host,
+    config: PolicyConfig,
+    sources: Sources,
+    terms: Terms,
+    incident: str | None,
+    source: str,
+    account: Account,
+) -> Recovery:
+    clock = SystemClock()
+    executor = Executor(
+        journal, clock=clock, config=config, connect=open_transport, actor=engine_for(journal.actor)
+    )
+    try:
+        return await recover(
+            job,
+            host,
+            executor=executor,
+            journal=journal,
+            clock=clock,
+            config=config,
+            sources=sources,
+            terms=terms,
+            incident=incident,
+            source=source,
+            on_event=account.tell,
+        )
+    finally:
+        await executor.close()
