@@ -190,6 +190,9 @@ def open_record(record: bytes, reference: OutputRef) -> bytes:
     if not 0 <= reference.stored_bytes <= OUTPUT_BYTES_MAX:
         raise BlobFault("CORRUPT", f"{place} claims {reference.stored_bytes} bytes")
     try:
+        claimed = zstandard.frame_content_size(frame)
+        if claimed != reference.stored_bytes:
+            raise BlobFault("CORRUPT", f"{place} unpacks to {claimed} bytes")
         kept = zstandard.ZstdDecompressor().decompress(
             frame, max_output_size=max(reference.stored_bytes, 1), allow_extra_data=False
         )

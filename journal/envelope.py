@@ -14,7 +14,7 @@ from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError
 from journal.errors import LineProfileError
 from journal.events import JsonObject, Payload
 from journal.kinds import PAYLOADS
-from journal.lines import canonical, encoded, leaf_hash, loads
+from journal.lines import canonical, encoded, leaf_hash
 from journal.upcasting import current_schema, upcast
 
 if TYPE_CHECKING:
@@ -254,7 +254,6 @@ def read_line(line: bytes) -> Event:
     Raises:
         LineProfileError: The line is not an event, or of a newer version than this software.
     """
-    loads(line)  # refuses floats, which pydantic would let pass inside JSON values
     try:
         fields = Envelope.model_validate_json(line)
         payload = _payload(fields)
@@ -262,7 +261,7 @@ def read_line(line: bytes) -> Event:
         first = error.errors()[0]
         place = ".".join(str(part) for part in first["loc"])
         raise LineProfileError(f"not an event: {place}: {first['msg']}") from error
-    host = fields.host
+    host, actor = fields.host, fields.actor
     return Event(
         id=fields.id,
         stream=fields.stream,
@@ -274,7 +273,7 @@ def read_line(line: bytes) -> Event:
         boot=fields.boot,
         incident=fields.incident,
         host=None if host is None else HostRef(host.name, host.fingerprint),
-        actor=Actor(**fields.actor.model_dump()),
+        actor=Actor(actor.kind, actor.id, actor.model, actor.on_behalf_of),
         cause=fields.cause,
         idem=fields.idem,
         kind=fields.kind,
@@ -291,8 +290,8 @@ def _payload(fields: Envelope) -> Payload:
     if model is None:
         raise LineProfileError(f"unknown kind {fields.kind!r}: written by newer software?")
     data = upcast(fields.kind, fields.schema_number, fields.data)
-    payload: Payload = model.model_validate_json(canonical(data))
-    return payload
+    # canonical refuses floats, which pydantic lets pass inside JSON values
+    return model.model_validate_json(canonical(data))
 
 
 def _actor_value(actor: Actor) -> JsonObject:
