@@ -130,7 +130,7 @@ class Executor:
             definition=command.definition_digest(),
             arguments=command.arguments(),
             argv=command.argv(),
-            route=host.route,
+            route=host.route(),
             effect=command.effect,
             intrusiveness=command.intrusiveness,
             retry=command.retry,
