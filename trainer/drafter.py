@@ -133,9 +133,7 @@ class RMSNorm(nn.Module):
 
     def forward(self, hidden: Tensor) -> Tensor:
         """Normalise the last axis; the result has the input's dtype."""
-        wide = hidden.float()
-        scaled = wide * torch.rsqrt(wide.square().mean(-1, keepdim=True) + self.eps)
-        return self.weight * scaled.to(hidden.dtype)
+        return functional.rms_norm(hidden, self.weight.shape, self.weight, self.eps)
 
 
 @dataclass(slots=True)

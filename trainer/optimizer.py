@@ -59,17 +59,49 @@ class MasterOptimizer:
             for name, parameter in self._named.items()
         }
         parameters = list(self.masters.values())
+        is_cuda = parameters[0].is_cuda
         self._adamw = torch.optim.AdamW(
             parameters,
-            lr=settings.learning_rate,
+            # On a GPU the rate and the step counters live there, so that a graph can replay a step.
+            lr=torch.tensor(settings.learning_rate, device=parameters[0].device)
+            if is_cuda
+            else settings.learning_rate,
             betas=(settings.beta1, settings.beta2),
             eps=settings.epsilon,
             weight_decay=settings.weight_decay,
-            fused=parameters[0].is_cuda,
+            fused=is_cuda,
+            capturable=is_cuda,
         )
 
     def step(self, rate: float) -> Stepped:
         """Clip, step at this rate, copy to the module, forget the gradients."""
+        self.set_rate(rate)
+        return self.apply()
+
+    def set_rate(self, rate: float) -> None:
+        """The learning rate of the steps to come."""
+        for group in self._adamw.param_groups:
+            if isinstance(group["lr"], Tensor):
+                group["lr"].fill_(rate)
+            else:
+                group["lr"] = rate
+
+    def make_moments(self) -> None:
+        """Create the moments now, at zero steps, rather than in the first step.
+
+        A graph that captured their creation would forget them at every replay.
+        """
+        if self._adamw.state:
+            return
+        self.set_rate(0.0)
+        for parameter in self._named.values():
+            parameter.grad = torch.zeros_like(parameter)
+        self.apply()
+        for state in self._adamw.state.values():
+            state["step"].zero_()
+
+    def apply(self) -> Stepped:
+        """Clip, step at the rate that is set, copy to the module, forget the gradients."""
         for name, master in self.masters.items():
             parameter = self._named[name]
             if master is not parameter:
@@ -77,8 +109,6 @@ class MasterOptimizer:
         norm = nn.utils.clip_grad_norm_(
             self.masters.values(), self.settings.clip_norm, error_if_nonfinite=False
         )
-        for group in self._adamw.param_groups:
-            group["lr"] = rate
         self._adamw.step()
         self._copy_to_module()
         for parameter in (*self._named.values(), *self.masters.values()):

@@ -1,0 +1,188 @@
+"""A training step of fixed shapes: its inputs are buffers, so a CUDA graph can replay it.
+
+A small drafter's step is thousands of short kernels, and launching them costs more than running
+them; a replay launches once. The same body runs eagerly where there is no GPU, so what is tested
+there is what is captured. What a step computes is the business of ``trainer.drafter``, ``loss``
+and ``optimizer``; batches come from ``trainer.batches``.
+
+Shape letters: N rows, S context tokens of a row, A anchors of a row, B block size, F width of the
+taps, H hidden size.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from trainer.acceptance import Proxy, proxy
+from trainer.anchors import Supervision, draft_ids, positions, supervise
+from trainer.attention import Backend, plan_attention
+from trainer.drafter import Drafter
+from trainer.errors import ConfigError
+from trainer.loss import CHUNK_ROWS, LossConfig, head_loss, teacher_rows
+from trainer.mask import Layout
+from trainer.optimizer import MasterOptimizer
+
+ReadFeatures = Callable[[], tuple[Tensor, Tensor | None]]
+"""Gives taps (N, S, F) and, for a teacher, final states (N, S, H); runs inside the graph."""
+
+_WARM_UPS = 3
+"""Passes before a capture: kernels are compiled and workspaces allocated in them."""
+
+
+@dataclass(frozen=True, slots=True)
+class StepShape:
+    """What every batch of a fixed step has in common."""
+
+    rows: int
+    context: int
+    anchors: int
+
+
+@dataclass(frozen=True, slots=True)
+class FixedOutcome:
+    """Results of the last step, on the device; the next step overwrites them."""
+
+    loss: Tensor
+    grad_norm: Tensor
+    proxy: Proxy
+
+
+class FixedStep:
+    """Trains ``drafter`` on batches of one shape.
+
+    Args:
+        drafter: On the device, in the precision to compute in.
+        optimizer: Of that drafter.
+        embedding: The target model's token embedding, (V, H).
+        head: The target model's LM head, (V, H).
+        shape: Of every batch.
+        features: Reads the taps of the batch that was loaded last.
+        loss: What is minimised.
+        backend: How attention is computed.
+        chunk_rows: Rows whose logits exist at one time.
+        captures: Whether to capture a CUDA graph; needs a GPU.
+    """
+
+    def __init__(
+        self, drafter: Drafter, optimizer: MasterOptimizer, embedding: Tensor, head: Tensor,
+        *, shape: StepShape, features: ReadFeatures, loss: LossConfig, backend: Backend,
+        chunk_rows: int = CHUNK_ROWS, captures: bool = False,
+    ) -> None:  # fmt: skip
+        self.drafter = drafter
+        self.optimizer = optimizer
+        self._embedding, self._head = embedding, head
+        self._shape, self._features, self._loss = shape, features, loss
+        self._backend, self._chunk_rows, self._captures = backend, chunk_rows, captures
+        self._graph: torch.cuda.CUDAGraph | None = None
+        self._outcome: FixedOutcome | None = None
+        device = embedding.device
+        size = drafter.config.block_size
+        document = torch.zeros((shape.rows, shape.context), dtype=torch.int64)
+        anchor = torch.zeros((shape.rows, shape.anchors), dtype=torch.int64)
+        layout = Layout(anchor, anchor, torch.zeros_like(anchor).bool(), shape.context, size)
+        taught = supervise(layout, document, document, document, compact=False)
+        self._ids = torch.zeros_like(document, device=device)
+        self._document = torch.zeros_like(document, device=device)
+        self._layout = _moved(layout, device)
+        self._supervision = taught.to(device)
+        self._total = torch.ones((), device=device)
+
+    def load(
+        self, ids: Tensor, document: Tensor, layout: Layout, supervision: Supervision,
+        total: Tensor,
+    ) -> None:  # fmt: skip
+        """Copy a batch into the buffers; nothing waits for the device.
+
+        Args:
+            ids: int64 (N, S).
+            document: int64 (N, S).
+            layout: Padded to the step's anchors.
+            supervision: Made with ``compact=False``.
+            total: The loss's denominator, summed over ranks.
+
+        Raises:
+            ConfigError: the batch has another shape.
+        """
+        mine, theirs = self._supervision, supervision
+        pairs = (
+            (self._ids, ids), (self._document, document), (self._total, total),
+            (self._layout.anchor, layout.anchor), (self._layout.first, layout.first),
+            (self._layout.valid, layout.valid), (mine.labels, theirs.labels),
+            (mine.mask, theirs.mask), (mine.anchors_in_sequence, theirs.anchors_in_sequence),
+        )  # fmt: skip
+        for buffer, given in pairs:
+            if buffer.shape != given.shape:
+                shapes = f"{list(given.shape)}, the step's have {list(buffer.shape)}"
+                raise ConfigError(f"batch: a tensor has shape {shapes}")
+        if theirs.offsets != mine.offsets:
+            raise ConfigError("batch: rows are compacted; supervise it with compact=False")
+        for buffer, given in pairs:
+            buffer.copy_(given, non_blocking=True)
+
+    def step(self, rate: float) -> FixedOutcome:
+        """Train on the loaded batch at this learning rate."""
+        if self._captures and self._graph is None:
+            self._capture()
+        self.optimizer.set_rate(rate)
+        if self._graph is not None:
+            self._graph.replay()
+            assert self._outcome is not None  # the capture has made it
+            return self._outcome
+        return self._body()
+
+    def _body(self) -> FixedOutcome:
+        loss, seen = self._pass()
+        return FixedOutcome(loss, self.optimizer.apply().grad_norm, seen)
+
+    def _pass(self) -> tuple[Tensor, Proxy]:
+        """Forward and backward; gradients are left in the parameters."""
+        config = self.drafter.config
+        dtype = self.drafter.fc.weight.dtype
+        taps, final = self._features()
+        block = functional.embedding(
+            draft_ids(self._layout, self._ids, config.mask_token_id), self._embedding
+        )
+        hidden = self.drafter(
+            block.to(dtype),
+            taps.to(dtype),
+            positions(self._layout, self._document),
+            plan_attention(config.mask_rules, self._layout, self._backend),
+        )
+        teacher = None
+        if self._loss.objective == "forward_kl" and final is not None:
+            teacher = teacher_rows(final, self._layout.anchor, self._supervision)
+        result = head_loss(
+            hidden, self._head, self._supervision, self._loss, self._total,
+            teacher=teacher, chunk_rows=self._chunk_rows,
+        )  # fmt: skip
+        result.loss.backward()  # type: ignore[no-untyped-call]  # torch ships it without types
+        return result.loss.detach(), proxy(self._supervision, result.rows)
+
+    def _capture(self) -> None:
+        self.optimizer.make_moments()
+        side = torch.cuda.Stream()  # type: ignore[no-untyped-call]  # torch ships it without types
+        side.wait_stream(torch.cuda.current_stream())
+        with torch.cuda.stream(side):
+            for _ in range(_WARM_UPS):
+                self._pass()
+                for parameter in self.drafter.parameters():
+                    parameter.grad = None
+        torch.cuda.current_stream().wait_stream(side)
+        graph = torch.cuda.CUDAGraph()
+        # Another thread may touch the device meanwhile: only this one's faults count.
+        with torch.cuda.graph(graph, capture_error_mode="thread_local"):
+            self._outcome = self._body()
+        self._graph = graph
+
+
+def _moved(layout: Layout, device: torch.device) -> Layout:
+    return replace(
+        layout,
+        anchor=layout.anchor.to(device),
+        # A buffer of its own: both were one tensor.
+        first=layout.first.clone().to(device),
+        valid=layout.valid.to(device),
+    )
