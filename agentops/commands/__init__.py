@@ -8,26 +8,50 @@ from agentops.commands.files import FileDigest, TailLog
 from agentops.commands.gpu import GpuProcesses, GpuStatus
 from agentops.commands.heartbeat import ReadHeartbeat
 from agentops.commands.host_probe import ProbeHost
+from agentops.commands.inspecting import InspectProcess
+from agentops.commands.kernel_log import KernelLog
 from agentops.commands.launch import Launch
 from agentops.commands.model_check import CheckModel
+from agentops.commands.observing import Observe
+from agentops.commands.patching import ApplyPatch
 from agentops.commands.processes import ListProcesses
+from agentops.commands.run_argv import RunArgv
 from agentops.commands.signals import SignalProcess
+from agentops.commands.sockets import Locks, Ports
+from agentops.commands.space import DiskFree, SharedMemory
+from agentops.commands.stopping import StopProcesses
+from agentops.commands.tmux import TmuxCapture, TmuxInterrupt, TmuxSessions
+from agentops.commands.transfer import Transfer
 from agentops.commands.waiting import WaitUntil
 
 __all__ = ["COMMANDS", "Command", "Completed", "Malformed", "Observation"]
 
 _ALL: tuple[type[Command], ...] = (
+    ApplyPatch,
     CheckModel,
     DeployFiles,
+    DiskFree,
     FileDigest,
     GpuProcesses,
     GpuStatus,
+    InspectProcess,
+    KernelLog,
     Launch,
     ListProcesses,
+    Locks,
+    Observe,
+    Ports,
     ProbeHost,
     ReadHeartbeat,
+    RunArgv,
+    SharedMemory,
     SignalProcess,
+    StopProcesses,
     TailLog,
+    TmuxCapture,
+    TmuxInterrupt,
+    TmuxSessions,
+    Transfer,
     WaitUntil,
 )
 

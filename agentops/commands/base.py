@@ -86,8 +86,8 @@ class Command(BaseModel, ABC):
         """Read the host's answer. Pure, and total: it never raises on any bytes."""
 
     def arguments(self) -> dict[str, JsonValue]:
-        """The arguments as plain JSON, for the journal."""
-        dumped: dict[str, JsonValue] = self.model_dump(mode="json")
+        """The arguments by their public names, as plain JSON, for the journal."""
+        dumped: dict[str, JsonValue] = self.model_dump(mode="json", by_alias=True)
         return dumped
 
     @classmethod

@@ -90,7 +90,7 @@ class DeployFiles(ScriptCommand):
         "a file that compiles may still be wrong",
     )
     silence: ClassVar[str] = "Unknown whether files were written; compare their digests."
-    python: ClassVar[tuple[str, ...]] = ("identity", "deploy_files")
+    python: ClassVar[tuple[str, ...]] = ("identity", "writing", "deploy_files")
     deadline_ms: ClassVar[int] = 120_000
 
     files: tuple[FileToDeploy, ...] = Field(min_length=1, max_length=1000)

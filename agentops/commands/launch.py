@@ -8,7 +8,7 @@ import re
 from collections.abc import Sequence
 from typing import ClassVar, Literal
 
-from pydantic import Field, JsonValue, field_validator
+from pydantic import Field, field_validator
 
 from agentops.commands.base import Malformed, Observation
 from agentops.commands.script import ScriptCommand, only
@@ -60,11 +60,6 @@ class Launch(ScriptCommand):
             if not _VARIABLE.fullmatch(name):
                 raise ValueError(f"{name!r} cannot be the name of an environment variable")
         return value
-
-    def arguments(self) -> dict[str, JsonValue]:
-        """The arguments by their public names."""
-        dumped: dict[str, JsonValue] = self.model_dump(mode="json", by_alias=True)
-        return dumped
 
     def script_arguments(self) -> tuple[str, ...]:
         """The job as JSON."""

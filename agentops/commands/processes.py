@@ -81,7 +81,9 @@ class _Header(Observation):
     own: tuple[Count, ...] = Field(min_length=1)
 
 
-class _Raw(Observation):
+class RawRow(Observation):
+    """A row as the scripts print it; hex where bytes need not be text."""
+
     pid: Count = Field(gt=0)
     ppid: Count
     pgid: Count
@@ -132,7 +134,7 @@ class ListProcesses(ScriptCommand):
         if not rows:
             return Malformed("the header is missing")
         header = _Header.model_validate(rows[0])
-        raw = [_Raw.model_validate(row) for row in rows[1:]]
+        raw = [RawRow.model_validate(row) for row in rows[1:]]
         probe = _tree_of(header.own, raw)
         return ProcessTable(
             boot_id=header.boot_id,
@@ -141,11 +143,11 @@ class ListProcesses(ScriptCommand):
             uptime_ticks=header.uptime_ticks,
             ticks_per_s=header.ticks_per_s,
             complete=header.init_visible,
-            processes=tuple(_row(entry) for entry in raw if entry.pid not in probe),
+            processes=tuple(process_row(entry) for entry in raw if entry.pid not in probe),
         )
 
 
-def _tree_of(own: Sequence[int], rows: Sequence[_Raw]) -> frozenset[int]:
+def _tree_of(own: Sequence[int], rows: Sequence[RawRow]) -> frozenset[int]:
     """The probe's pids: itself up to its session's leader, and everything below that.
 
     Inside a container the leader is outside and its id reads 0; then the chain ends where the
@@ -169,7 +171,8 @@ def _tree_of(own: Sequence[int], rows: Sequence[_Raw]) -> frozenset[int]:
     return frozenset(tree)
 
 
-def _row(raw: _Raw) -> ProcessRow:
+def process_row(raw: RawRow) -> ProcessRow:
+    """The row with masks, words and paths decoded."""
     cmdline = text_of_hex(raw.cmdline_hex) or ""
     cgroup = (text_of_hex(raw.cgroup_hex) or "").splitlines()
     return ProcessRow(

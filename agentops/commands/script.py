@@ -21,6 +21,7 @@ from pydantic import ValidationError
 from agentops.commands.base import Command, Completed, Malformed, Observation
 
 _FUTURE = "from __future__ import annotations\n"
+_RUN = '\n\nif __name__ == "__main__":\n    main()\n'
 _LOCAL_IMPORT = re.compile(r"^from agentops\.\S+ import (?:\([^)]*\)|[^\n(]*)\n", re.MULTILINE)
 _NEEDS_PYTHON = 'echo "python3 3.9 or newer was not found on PATH=$PATH" >&2; exit 69'
 NO_PYTHON_STATUS = 69
@@ -33,10 +34,14 @@ _CHOOSE = (
 
 @cache
 def python_source(*names: str) -> str:
-    """The named scripts joined into one program, without the imports that only linters need."""
+    """The named scripts joined into one program, of which only the last one runs.
+
+    Imports of one from another are left out: in one program they need none.
+    """
     folder = files("agentops.commands") / "remote"
-    texts = ((folder / f"{name}.py").read_text("utf-8") for name in names)
-    return _FUTURE + "".join(_LOCAL_IMPORT.sub("", text.replace(_FUTURE, "")) for text in texts)
+    texts = [(folder / f"{name}.py").read_text("utf-8") for name in names]
+    whole = "".join(text.replace(_RUN, "") for text in texts) + _RUN
+    return _FUTURE + _LOCAL_IMPORT.sub("", whole.replace(_FUTURE, ""))
 
 
 @cache
@@ -72,7 +77,7 @@ class ScriptCommand(Command):
             return Malformed(f"the script ended with status {completed.exit_status}: {said}")
         if completed.stdout_truncated:
             return Malformed("the answer is longer than the capture limit")
-        rows = _rows(completed.stdout)
+        rows = parse_rows(completed.stdout)
         if isinstance(rows, Malformed):
             return rows
         try:
@@ -106,7 +111,8 @@ def text_of_hex(value: object) -> str | None:
         return None
 
 
-def _rows(stdout: bytes) -> list[dict[str, object]] | Malformed:
+def parse_rows(stdout: bytes) -> list[dict[str, object]] | Malformed:
+    """The rows of an answer whose last line is there and counts them right."""
     rows: list[dict[str, object]] = []
     for number, line in enumerate(stdout.split(b"\n"), 1):
         if not line:

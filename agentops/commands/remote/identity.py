@@ -6,10 +6,14 @@ import json
 import os
 import sys
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
 PF_KTHREAD = 0x00200000
 
 
-def answer(*rows: dict[str, object]) -> None:
+def answer(*rows: dict[str, Any]) -> None:
     """Print the rows and the line that proves that all of them are there."""
     for row in rows:
         sys.stdout.write(json.dumps(row, separators=(",", ":")) + "\n")
