@@ -47,7 +47,8 @@ class Box:
     """A private host with containers; use it in a ``with`` statement.
 
     As root the host and each container have PID namespaces of their own. ``isolation`` says what
-    was possible: "root", "user" (containers only) or "none".
+    was possible: "root", "user" (containers only) or "none". environment is added to every SSH
+    session's; "@box@" in a value stands for the box's directory.
     """
 
     def __init__(
@@ -128,7 +129,12 @@ class Box:
             self._directory = None
 
     def run_inside(
-        self, argv: Sequence[str], *, container: str | None = None, timeout_s: float = 30
+        self,
+        argv: Sequence[str],
+        *,
+        container: str | None = None,
+        env: Mapping[str, str] | None = None,
+        timeout_s: float = 30,
     ) -> subprocess.CompletedProcess[bytes]:
         """Run argv inside, not through SSH, and wait: for setting a stage and reading truth."""
         where = self._namespace(container)
@@ -136,6 +142,7 @@ class Box:
             [*where.enter_argv(), *argv],
             stdin=subprocess.DEVNULL,
             capture_output=True,
+            env=self._outer_env(env),
             timeout=timeout_s,
             check=False,
         )
@@ -162,7 +169,7 @@ class Box:
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=output,
-                env={"PATH": _PATH, "HOME": str(self.directory / "home"), **(env or {})},
+                env=self._outer_env(env),
                 check=True,
             )
         pid = int(wait_for(lambda: _text_of(note), _START_TIMEOUT_S, f"pid of {argv[0]}"))
@@ -209,7 +216,7 @@ class Box:
         environment = {
             "HOME": str(directory / "home"),
             "PATH": f"{directory}/bin:{_PATH}",
-            **self._environment,
+            **{n: v.replace("@box@", str(directory)) for n, v in self._environment.items()},
         }
         argv = server_argv(self.server, self._files, self._options, environment)
         host_isolation: Isolation = "root" if self.isolation == "root" else "none"
@@ -225,6 +232,9 @@ class Box:
             return answers(port) or None
 
         wait_for(up, _START_TIMEOUT_S, "answer from the box's SSH server")
+
+    def _outer_env(self, env: Mapping[str, str] | None) -> dict[str, str]:
+        return {"PATH": _PATH, "HOME": str(self.directory / "home"), **(env or {})}
 
     def _log(self) -> str:
         return (self.directory / "sshd.log").read_text("utf-8", "replace")[-500:].strip()

@@ -5,6 +5,7 @@ host said and what the parser made of it. Run it after a script or a parser chan
 """
 
 import asyncio
+import hashlib
 import json
 import os
 import platform
@@ -15,8 +16,11 @@ from dataclasses import replace
 from pathlib import Path
 
 from agentops.box import Box
+from agentops.box.waiting import wait_for
 from agentops.commands import COMMANDS, Command, Completed, Malformed
+from agentops.commands.tmux import TmuxSeen
 from agentops.transport import SshTransport
+from journal.events import Identity
 from tests.support.boxes import host_of, run_argv
 from tests.support.twins import shell_twin_argv
 
@@ -36,11 +40,16 @@ def stage(box: Box) -> dict[str, object]:
     header = json.dumps({"w": {"dtype": "F32", "shape": [2], "data_offsets": [0, 8]}}).encode()
     shard = struct.pack("<Q", len(header)) + header + b"\0" * 8
     (folder / "model.safetensors").write_bytes(shard)
-    smi = box.directory / "containers" / "200" / "bin" / "nvidia-smi"
+    smi = box.directory / "bin" / "nvidia-smi"
     smi.write_text(FAKE_SMI)
     smi.chmod(0o755)
-    victim = box.start_inside(IDLE, container="200", env={"AGENTOPS_LAUNCH_ID": "launch-7"})
-    return {"folder": str(folder), "victim": victim.identity}
+    victim = box.start_inside(IDLE, env={"AGENTOPS_LAUNCH_ID": "launch-7"})
+    others = [box.start_inside(IDLE).identity for _ in range(2)]
+    terminal = {"TMUX_TMPDIR": str(folder)}
+    box.start_inside(("tmux", "-D"), env=terminal)
+    run = ("tmux", "new-session", "-d", "-s", "train", "sh", "-c", "echo step=7; exec sleep 999")
+    wait_for(lambda: box.run_inside(run, env=terminal).returncode == 0 or None, 5, "tmux session")
+    return {"folder": str(folder), "victim": victim.identity, "others": others}
 
 
 # Devices as measured on an H200 with driver 580 (uuid replaced), processes as from the same run.
@@ -56,13 +65,35 @@ esac
 def staged(place: Mapping[str, object]) -> Iterator[tuple[str, Command]]:
     """Every command with arguments for the stage; the order is the one they are run in."""
     folder, victim = str(place["folder"]), place["victim"]
+    assert isinstance(victim, Identity)
     absent = {"kind": "process_absent", "identities": [victim]}
     launch: dict[str, object] = {
         "argv": IDLE, "cwd": folder, "log": f"{folder}/out.log", "launch_id": "launch-8",
         "env": {"OMP_NUM_THREADS": "1"},
     }  # fmt: skip
     deploy = {"path": f"{folder}/run.py", "content": "cHJpbnQoNykK", "expects": "absent"}
+    old = (Path(folder) / "heartbeat.json").read_bytes()
+    diff = "@@ -1 +1 @@\n-" + old.decode().splitlines()[0] + "\n+{}\n"
+    if not old.endswith(b"\n"):
+        diff = diff.replace("\n+", "\n\\ No newline at end of file\n+")
+    patch = {"path": f"{folder}/heartbeat.json", "expects": hashlib.sha256(old).hexdigest()}
+    everything = ["host", "processes", "gpus", "gpu_processes", "disk", "tmux", "heartbeat"]
+    heartbeat = f"{folder}/heartbeat.json"
+    ladder = [{"signal": "INT", "grace_ms": 50}, {"signal": "TERM", "grace_ms": 2000}]
     arguments: dict[str, dict[str, object]] = {
+        "observe": {"what": everything, "heartbeat_path": heartbeat, "disk_paths": ["/"]},
+        "inspect_process": {"pid": victim.pid},
+        "shared_memory": {},
+        "disk_free": {"paths": ["/", "/nope"]},
+        "ports": {},
+        "locks": {"paths": [f"{folder}/train.log", "/nope"]},
+        "kernel_log": {},
+        "transfer": {"path": f"{folder}/train.log", "offset": 7, "max_bytes": 20},
+        "run_argv": {"argv": ["sh", "-c", "echo out; echo err >&2; exit 7"]},
+        "tmux_sessions": {},
+        "tmux_capture": {"pane_id": "%0", "lines_above": 10},
+        "apply_patch": {**patch, "diff": diff, "plan": True},
+        "stop_processes": {"victims": place["others"], "ladder": ladder},
         "probe_host": {},
         "list_processes": {},
         "read_heartbeat": {"path": f"{folder}/heartbeat.json"},
@@ -76,7 +107,13 @@ def staged(place: Mapping[str, object]) -> Iterator[tuple[str, Command]]:
         "wait_until": {"condition": absent, "timeout_ms": 100, "poll_ms": 50},
         "signal_process": {"victim": victim, "signal": "TERM"},
     }
-    for name in [*arguments, *sorted(set(COMMANDS) - set(arguments))]:
+    order = [*arguments, "tmux_interrupt"]
+    for name in [*order, *sorted(set(COMMANDS) - set(order))]:
+        if name == "tmux_interrupt":
+            if "pane" not in place:
+                continue
+            pane = json.loads(json.dumps(place["pane"], default=lambda value: value.model_dump()))
+            arguments[name] = {"pane_id": "%0", "foreground": pane}
         yield (
             name,
             COMMANDS[name].model_validate_json(
@@ -87,15 +124,22 @@ def staged(place: Mapping[str, object]) -> Iterator[tuple[str, Command]]:
 
 async def record() -> None:
     """Run all commands by both scripts, each on a stage of its own."""
-    source = f"{platform.freedesktop_os_release()['PRETTY_NAME']}, trap box, ssh and pct"
+    source = f"{platform.freedesktop_os_release()['PRETTY_NAME']}, trap box over ssh"
     for variant in ("python", "sh"):
-        with Box() as box:
-            transport = SshTransport(host_of(box, "pct:200"))
-            for name, command in staged(stage(box)):
+        # Every session of the box finds the stage's tmux, and not this machine's.
+        terminal = {"TMUX_TMPDIR": "@box@/stage"}
+        with Box(containers=(), environment=terminal) as box:
+            transport = SshTransport(host_of(box))
+            place = stage(box)
+            for name, command in staged(place):
                 argv = command.argv() if variant == "python" else shell_twin_argv(command)
                 if argv is None:
                     continue
                 ran = await run_argv(transport, *argv, stdin=command.stdin())
+                if name == "tmux_sessions":
+                    seen = command.parse(ran.completed)
+                    assert isinstance(seen, TmuxSeen)
+                    place["pane"] = seen.panes[0].foreground
                 write(FOLDER / name / f"debian_12_{variant}.json", source, command, ran.completed)
             await transport.close()
 
@@ -126,6 +170,7 @@ def write(path: Path, source: str, command: Command, completed: Completed) -> No
         "arguments": json.loads(command.model_dump_json(by_alias=True)),
         "exit_status": completed.exit_status,
         "stdout": completed.stdout.decode(),
+        "stderr": completed.stderr.decode(),
         "result": parsed.model_dump(mode="json"),
     }
     path.write_text(json.dumps(golden, indent=1, ensure_ascii=False) + "\n")
