@@ -15,6 +15,7 @@ from trainer.decode import Sampling, decode, distribution, greedy_acceptance, re
 from trainer.drafter import DraftCache, Drafter, DrafterConfig, LayerType
 from trainer.errors import ConfigError
 from trainer.qwen3 import random_model
+from trainer.replay import replay
 from trainer.target import Qwen3Backbone, Target
 
 FULL: tuple[LayerType, ...] = ("full_attention",) * 2
@@ -154,11 +155,11 @@ def test_rejection_keeps_the_targets_distribution_exactly(odds: tuple[Tensor, Te
 
 
 def test_sampled_output_has_the_targets_distribution() -> None:
-    """The whole loop, 600 times: chi-square of the third and fourth token's joint odds."""
+    """The whole loop, 400 times: chi-square of the third and fourth token's joint odds."""
     target = _target(vocab=8)
     drafter = _drafter(target, MIXED, block_size=3)
     sampling = Sampling(temperature=1.3, top_k=5)
-    prompt, runs = [2, 5, 1], 600
+    prompt, runs = [2, 5, 1], 400
     counts = torch.zeros(8, 8)
     drawn = torch.zeros(8, 8)
     for seed in range(runs):
@@ -217,6 +218,32 @@ def test_a_drafter_that_is_always_right_fills_every_block() -> None:
         found = acceptance([decoded.rounds], 4)
         assert found.conditional == (1.0, 1.0, 1.0)
         assert found.histogram == (0, 0, 0, 3)
+
+
+@settings(deadline=None, max_examples=10)
+@given(
+    prompt=st.lists(st.integers(0, 22), min_size=1, max_size=6),
+    layers=st.sampled_from([FULL, MIXED]),
+    count=st.integers(1, 25),
+    agrees=st.floats(0, 1),
+)
+def test_replay_finds_the_rounds_that_decoding_had(
+    prompt: list[int], layers: tuple[LayerType, ...], count: int, agrees: float
+) -> None:
+    """From nearly always wrong to nearly always right, as the layers add less to the embedding."""
+    target = _target()
+    drafter = _drafter(target, layers)
+    with torch.no_grad():
+        model = target.backbone.model  # type: ignore[attr-defined]  # a Qwen3Backbone
+        for name, parameter in [*model.named_parameters(), *drafter.named_parameters()]:
+            if "o_proj" in name or "down_proj" in name:
+                parameter.mul_(1 - agrees)
+        first = target.embedding_VH[:1].clone()
+        target.embedding_VH.mul_(1 - agrees).add_(agrees * first)
+    decoded = decode(target, drafter, prompt, new_tokens=count)
+    text = [*prompt, *decoded.tokens]
+    found = replay(target, drafter, text, prompt=len(prompt), anchors_per_pass=7)
+    assert found == decoded.rounds
 
 
 @pytest.mark.parametrize("temperature", [0.0, 1.0])
