@@ -76,7 +76,7 @@ async def run_demo(
         StageFailed: the trainer did not get under way.
         journal.JournalError: something could not be made durable.
     """
-    stage = Stage.of(fault, box)
+    stage = Stage.of(workload(fault, python=sys.executable), box)
     config, sources = stage.policy(policy_text)
     executor = Executor(
         journal, clock=clock, config=config, connect=open_transport, actor=engine_for(journal.actor)
@@ -108,14 +108,14 @@ async def run_demo(
 class Stage:
     """Where the job's files are in the box, and how a user would have described the job."""
 
-    fault: Fault
     job: Workload
     folder: Path
     host: Host
+    device: str = "cpu"
 
     @classmethod
-    def of(cls, fault: Fault, box: Box) -> "Stage":
-        """The stage for *fault*; the job's own files are there before we come.
+    def of(cls, job: Workload, box: Box, *, device: str = "cpu") -> "Stage":
+        """The stage for *job*; the job's own files are there before we come.
 
         Raises:
             ConfigError: no torch in this environment.
@@ -126,7 +126,6 @@ class Stage:
                 " 'agentops-journal[trainer]'"
             )
         folder = box.directory / "job"
-        job = workload(fault, python=sys.executable)
         install(job, folder)
         address = box.address
         host = Host(
@@ -139,7 +138,7 @@ class Stage:
             layers=(Layer(kind="pct", argument=CONTAINER),),
             tier="dev",
         )
-        return cls(fault, job, folder, host)
+        return cls(job, folder, host, device)
 
     @property
     def output(self) -> Path:
@@ -187,7 +186,7 @@ class Stage:
                 {
                     "id": "corrected-launcher",
                     # A hang is to be found by what the job does, not by what it is made of.
-                    "when": {"lead": "H7"} if self.fault == "hang" else {"differs": True},
+                    "when": {"lead": "H7"} if self.job.fault == "hang" else {"differs": True},
                     "files": [
                         {"path": str(self.folder / name), "source": str(patch / name)}
                         for name in self.job.patch
@@ -260,6 +259,7 @@ class Stage:
             "run_id": "demo",
             "output_dir": str(self.output),
             "steps": 100_000,
+            "device": self.device,
             "threads": 1,
             "checkpoint_every": 25,
             "heartbeat_ms": 0,
