@@ -28,6 +28,7 @@ _COMMAND_LINE = re.compile(
     r"^(?:\[bash\]\s*|\$\s+|# )?(?:ssh|sudo|sleep|nvidia-smi|pct|docker|ps|kill)\b.*[-|;&'\"]"
 )
 _HEADING_WORDS_MAX = 16
+_OWN_WORDS_MAX = 2
 
 
 @dataclass(frozen=True)
@@ -43,12 +44,12 @@ class Sentence:
     @cached_property
     def bare(self) -> str:
         """The writer's own words: quotations cut out, code spans kept without their ticks."""
-        return " ".join(_CODE.sub(r"\2", _QUOTES.sub(" ", _LABEL.sub(" ", self.text))).split())
+        return " ".join(_CODE.sub(r"\2", _unquoted(_LABEL.sub(" ", self.text))).split())
 
     @cached_property
     def plain(self) -> str:
         """The words with quotations and code spans cut out."""
-        return " ".join(_CODE.sub(" ", _QUOTES.sub(" ", _LABEL.sub(" ", self.text))).split())
+        return " ".join(_CODE.sub(" ", _unquoted(_LABEL.sub(" ", self.text))).split())
 
     @cached_property
     def quotes(self) -> tuple[str, ...]:
@@ -66,14 +67,25 @@ class Sentence:
         return tuple((int(a or c), b) for a, b, c in _LABEL.findall(self.text))
 
 
+def _unquoted(text: str) -> str:
+    """The text without its quotations; one or two words between marks are the writer's own."""
+
+    def kept(found: re.Match[str]) -> str:
+        inner = next(part for part in found.groups() if part)
+        return inner if len(inner.split()) <= _OWN_WORDS_MAX else " "
+
+    return _QUOTES.sub(kept, text)
+
+
 @dataclass(frozen=True, slots=True)
 class Block:
-    """A heading, paragraph, list item, table row or code block."""
+    """A heading (with its level), paragraph, list item, table row or code block."""
 
     kind: BlockKind
     text: str
     line: int
     number: int | None = None
+    level: int = 0
 
 
 @dataclass(frozen=True)
@@ -140,7 +152,7 @@ def _markdown(text: str) -> Iterator[Block]:  # noqa: C901  (one state machine)
 def _line(line: str, number: int) -> Block | None:
     """A heading, an item or a table row that stands on its own line."""
     if heading := _HEADING.match(line):
-        return Block("heading", heading[2].strip(), number)
+        return Block("heading", heading[2].strip(), number, level=len(heading[1]))
     if item := _ITEM.match(line):
         return Block("item", item[2], number, int(item[1]) if item[1] else None)
     if _RULE_ROW.match(line.strip()):
@@ -159,7 +171,9 @@ def _paragraph(lines: list[str], first: int) -> Block:
         return Block("code", words, first)
     flat = " ".join(words.split())
     short = len(flat.split()) <= _HEADING_WORDS_MAX and not re.search(r"[.!?:;»”\]]$", flat)
-    return Block("heading" if short and flat[:1].isupper() else "paragraph", flat, first)
+    if short and flat[:1].isupper():
+        return Block("heading", flat, first, level=2)
+    return Block("paragraph", flat, first)
 
 
 def _sentences(blocks: tuple[Block, ...]) -> Iterator[Sentence]:
@@ -184,7 +198,7 @@ def split(text: str) -> list[str]:
         piece = text[start : found.end()].strip()
         if _ABBREVIATED.search(piece) or piece.count("«") > piece.count("»"):
             continue
-        if piece.count("“") > piece.count("”"):
+        if piece.count("“") > piece.count("”") or piece.count("`") % 2:
             continue
         parts.append(piece)
         start = found.end()
@@ -210,6 +224,7 @@ class _Page(HTMLParser):
         self._kind: BlockKind | None = None
         self._text: list[str] = []
         self._line = 0
+        self._level = 0
         self._skipping = 0
 
     def handle_starttag(self, tag: str, attrs: object) -> None:  # noqa: ARG002  (the base's signature)
@@ -219,6 +234,7 @@ class _Page(HTMLParser):
         elif tag in self._KINDS:
             self._flush()
             self._kind, self._line = self._KINDS[tag], self.getpos()[0]
+            self._level = int(tag[1]) if self._kind == "heading" else 0
         elif tag == "q":
             self._text.append("«")
         elif tag == "code" and self._kind != "code":
@@ -251,5 +267,5 @@ class _Page(HTMLParser):
         text = html.unescape("".join(self._text))
         if self._kind is not None and text.strip():
             kept = text if self._kind == "code" else " ".join(text.split())
-            self.blocks.append(Block(self._kind, kept, self._line))
+            self.blocks.append(Block(self._kind, kept, self._line, level=self._level))
         self._kind, self._text = None, []

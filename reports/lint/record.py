@@ -22,6 +22,7 @@ from journal.events import (
     ProposalReceived,
     VerdictReached,
 )
+from reports.wording.cited import Cited, moment
 
 _ECHO_MIN = 12
 _NUMBER = re.compile(r"(?<![\w.])\d[\d,]*(?:\.\d+)?")
@@ -46,6 +47,7 @@ class Record:
 
     events: tuple[Event, ...]
     commands: tuple[RecordedCommand, ...]
+    spans_ms: tuple[int, ...]
     words: tuple[tuple[Event, str], ...]
     corpus: str
     labels: Mapping[int, tuple[Event, ...]]
@@ -96,16 +98,22 @@ class Record:
         return frozenset(event.id for event in self.events if isinstance(event.payload, kinds))
 
     @cached_property
-    def durations_ms(self) -> frozenset[int]:
-        """Recorded durations and the intervals between any two events, in milliseconds."""
-        found = set()
+    def durations_us(self) -> tuple[int, ...]:
+        """Recorded durations and the intervals between any two events, in microseconds, sorted."""
+        found = {0, *(milliseconds * 1_000 for milliseconds in self.spans_ms)}
+        times = [event.mono_ns // 1_000 for event in self.events[:_INTERVALS_EVENTS_MAX]]
+        found |= {abs(b - a) for i, a in enumerate(times) for b in times[i + 1 :]}
+        return tuple(sorted(found))
+
+    @cached_property
+    def instants(self) -> frozenset[str]:
+        """The events' wall-clock times as they may be printed: date, minute, second, ms."""
+        forms = set()
         for event in self.events:
-            if isinstance(event.payload, CommandCompleted | CommandFailed):
-                found.add(event.payload.duration_ms)
-        if self.has_clock:
-            times = [event.mono_ns // 1_000_000 for event in self.events[:_INTERVALS_EVENTS_MAX]]
-            found |= {abs(b - a) for i, a in enumerate(times) for b in times[i + 1 :]}
-        return frozenset(found)
+            whole = moment(Cited(event.ts_us)).printed.removesuffix(" UTC")
+            date, _, time = whole.partition(" ")
+            forms |= {date, time, time[:8], time[:5]}
+        return frozenset(forms)
 
     def echoes(self, text: str) -> bool:
         """Whether a text is nothing but a recorded command or output."""
@@ -136,10 +144,12 @@ def record(reader: Reader, incident: str | None = None) -> Record:
     words: list[tuple[Event, str]] = []
     parts: list[str] = []
     labels: dict[int, list[Event]] = {}
+    spans: list[int] = []
     intents = {e.payload.command_id: e for e in events if isinstance(e.payload, CommandIntended)}
     for event in events:
         labels.setdefault(event.seq, []).append(event)
         parts += _texts(reader, event)
+        spans += _spans(_values(reader, event))
         match event.payload:
             case Imported(body=body):
                 message = body.get("message")
@@ -158,6 +168,7 @@ def record(reader: Reader, incident: str | None = None) -> Record:
     return Record(
         events=events,
         commands=tuple(commands),
+        spans_ms=tuple(spans),
         words=tuple(words),
         corpus="\n".join(parts),
         labels={number: tuple(found) for number, found in labels.items()},
@@ -168,18 +179,36 @@ def record(reader: Reader, incident: str | None = None) -> Record:
 def _texts(reader: Reader, event: Event) -> list[str]:
     """All text of an event: every string and number of its payload, outputs, observation."""
     texts = list(_leaves(event.payload.model_dump(mode="json")))
-    for name in event.out:
+    for name, stored in event.out.items():
+        texts.append(str(stored.length_bytes))
         raw = reader.attachment(event, name)
         if not isinstance(raw, Shredded):
             texts.append(raw.decode("utf-8", "replace"))
-    if isinstance(event.payload, ObservationParsed):
-        seen = reader.observation(event)
-        if not isinstance(seen, Shredded):
-            texts += _leaves(seen)
+    texts += [text for value in _values(reader, event)[1:] for text in _leaves(value)]
     if event.host is not None:
         texts.append(event.host.name)
     texts += [event.id, event.leaf, event.actor.id, event.kind, event.incident or ""]
     return texts
+
+
+def _values(reader: Reader, event: Event) -> list[object]:
+    """The payload as JSON, and the observation where there is one."""
+    values: list[object] = [event.payload.model_dump(mode="json")]
+    if isinstance(event.payload, ObservationParsed):
+        seen = reader.observation(event)
+        if not isinstance(seen, Shredded):
+            values.append(seen)
+    return values
+
+
+def _spans(value: object, name: str = "") -> list[int]:
+    """Milliseconds in fields whose name says so."""
+    if isinstance(value, dict):
+        return [span for key, inner in value.items() for span in _spans(inner, str(key))]
+    if isinstance(value, list):
+        return [span for inner in value for span in _spans(inner, name)]
+    timed = isinstance(value, int) and not isinstance(value, bool) and name.endswith("_ms")
+    return [value] if timed and isinstance(value, int) else []
 
 
 def _leaves(value: object) -> list[str]:

@@ -75,6 +75,7 @@ def outcome(evidence: Evidence, args: JsonObject) -> Found:
         "exit_status": None,
         "duration_ms": None,
         "detail": None,
+        "why": None,
     }
     if event is None:
         return Found(value, (ref(thread.first),), unknown=True)
@@ -85,11 +86,11 @@ def outcome(evidence: Evidence, args: JsonObject) -> Found:
             value |= {"exit_status": ended.exit_status, "duration_ms": ended.duration_ms}
             value["detail"] = ended.fault
         case CommandNotSent() as ended:
-            value["detail"] = f"{ended.reason}: {ended.detail}"
+            value |= {"why": ended.reason, "detail": ended.detail}
         case CommandOutcomeUnknown() as ended:
-            value |= {"duration_ms": ended.duration_ms, "detail": f"{ended.reason}: {ended.detail}"}
+            value |= {"duration_ms": ended.duration_ms, "why": ended.reason, "detail": ended.detail}
         case CommandDenied() as ended:
-            value["detail"] = f"{ended.rule}: {ended.reason}"
+            value |= {"why": ended.rule, "detail": ended.reason}
         case _:
             pass
     return Found(value, (ref(event),))
@@ -105,7 +106,16 @@ def account(evidence: Evidence, args: JsonObject) -> Found:
     payload = thread.first.payload
     if isinstance(payload, CommandDenied):
         value["arguments"] = payload.arguments
-    for name in ("argv", "route", "retry", "intrusiveness", "deadline_ms", "victims", "detail"):
+    for name in (
+        "argv",
+        "route",
+        "retry",
+        "intrusiveness",
+        "deadline_ms",
+        "victims",
+        "detail",
+        "why",
+    ):
         value.pop(name, None)
     refs = tuple(ref(event) for event in (thread.first, thread.outcome) if event)
     return Found(value, tuple(dict.fromkeys(refs)))

@@ -1,0 +1,37 @@
+"""Linting one report against one journal."""
+
+from collections.abc import Iterable
+
+from journal import Reader
+from reports.lint.document import read
+from reports.lint.findings import Context, Finding
+from reports.lint.record import record
+from reports.lint.rules import commands, evidence, integrity, numbers, things, wording
+
+ALL = (
+    *wording.RULES,
+    *commands.RULES,
+    *evidence.RULES,
+    *things.RULES,
+    *numbers.RULES,
+    *integrity.RULES,
+)
+
+
+def lint(
+    text: str, reader: Reader, *, incident: str | None = None, earlier: Iterable[str] = ()
+) -> tuple[Finding, ...]:
+    """What is wrong with a report in Markdown, HTML or plain text; in order of lines.
+
+    A generated report is compared with its regeneration; any other is held to the rules. With
+    ``earlier`` reports on the same, contradictions between them are found too.
+    """
+    context = Context(
+        document=read(text),
+        record=record(reader, incident),
+        earlier=tuple(read(other) for other in earlier),
+        source=text,
+    )
+    generated = tuple(integrity.regenerated(context, reader))
+    found = {finding for rule in ALL for finding in rule(context)} | set(generated)
+    return tuple(sorted(found))

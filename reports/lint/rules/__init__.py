@@ -1,0 +1,1 @@
+"""The twenty-four rules, by what they look at."""

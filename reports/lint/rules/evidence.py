@@ -1,0 +1,128 @@
+"""Rules on support: truncation, motives and causes, verdicts, horizon, alternatives."""
+
+import re
+from collections.abc import Iterator
+
+from reports.lint import words
+from reports.lint.document import Sentence
+from reports.lint.findings import Context, Finding, asserted, at
+
+_PREDICATE = (
+    r"\b(?:is|are|was|were|be|been|being|has|have|had|remain\w*|stay\w*|left)\b[^.;:,]{0,40}$"
+)
+_FINITE = re.compile(
+    r"^(?:survived|succeeded|exited|finished|crashed|recovered|stopped|continues|completed)$",
+    re.IGNORECASE,
+)
+_NOUNED = re.compile(
+    r"^\W*(?:state|slate|exit|termination|restart|process|processes|shutdown)\b", re.IGNORECASE
+)
+_LISTING = re.compile(
+    r"\b(?:list\w*|output|rows?|process\w*|capture\w*|story|picture)\b", re.IGNORECASE
+)
+_GENERAL = re.compile(
+    r"\b(?:if|when|unless|would|can|could|may|might|whether|should)\b", re.IGNORECASE
+)
+_NOT_BUT = re.compile(r"\bnot (?:during|by|in|from|because)\b.*\bbut\b", re.IGNORECASE)
+_FORM = re.compile(r"^(?:this|that|it|these) (?:section|report|document|table)\b", re.IGNORECASE)
+
+
+def truncation(context: Context) -> Iterator[Finding]:
+    """C07: over a truncated capture nothing is said of all, none, only or alone."""
+    if not any(command.truncated for command in context.record.commands):
+        return
+    for sentence in context.claims:
+        found = words.TOTALS.search(sentence.plain)
+        if found and _LISTING.search(sentence.bare) and _open_sentence(sentence, found.start()):
+            yield at(sentence, "C07", f"{found[0]!r} over a capture that was cut off")
+
+
+def _open_sentence(sentence: Sentence, place: int) -> bool:
+    return asserted(sentence.plain, place) and words.OPENS.search(sentence.plain) is None
+
+
+def causes(context: Context) -> Iterator[Finding]:
+    """C08: a motive needs a recorded reason, a cause needs to be called an inference."""
+    for sentence in context.claims:
+        found = words.CAUSES.search(sentence.plain) or _NOT_BUT.search(sentence.plain)
+        if found is None or words.OPENS.search(sentence.plain) or _FORM.search(sentence.plain):
+            continue
+        if _reasoned(context, sentence):
+            continue
+        yield at(sentence, "C08", f"a cause or motive without a recorded reason: {found[0][:40]!r}")
+
+
+def _reasoned(context: Context, sentence: Sentence) -> bool:
+    """Whether the sentence cites an event that records a reason."""
+    named = context.record.named(sentence.labels)
+    return any(event.id in context.record.reasons for event in named)
+
+
+def verdicts(context: Context) -> Iterator[Finding]:
+    """C13: a state of the world is said with the event that showed it."""
+    for sentence in context.claims:
+        if words.OPENS.search(sentence.plain) or _shown(context, sentence):
+            continue
+        for found in words.STATES.finditer(sentence.plain):
+            if _stated(sentence.plain, found):
+                yield at(sentence, "C13", f"a state without its evidence: {found[0]!r}")
+                break
+
+
+def _stated(text: str, found: re.Match[str]) -> bool:
+    """Whether a state word is the predicate of an assertion."""
+    before = text[: found.start()]
+    if before.endswith(("ended ", "command ")):
+        return False  # the word of an outcome, not a state
+    as_predicate = re.search(_PREDICATE, before, re.IGNORECASE) is not None
+    as_verb = _FINITE.match(found[0]) is not None
+    with_noun = _NOUNED.match(text[found.end() :]) is not None
+    return (as_predicate or as_verb or with_noun) and asserted(text, found.start())
+
+
+def _shown(context: Context, sentence: Sentence) -> bool:
+    """Whether the sentence cites a verdict, outcome or reading recorded as it happened."""
+    named = context.record.named(sentence.labels)
+    kinds = {"command_completed", "command_failed", "observation_parsed", "incident_closed"}
+    return any(event.id in context.record.verdicts or event.kind in kinds for event in named)
+
+
+def proofs(context: Context) -> Iterator[Finding]:
+    """C13: ``confirms`` and its like stand for a verdict event."""
+    for sentence in context.claims:
+        found = words.PROOFS.search(sentence.plain)
+        if found is None or words.OPENS.search(sentence.plain) or _shown(context, sentence):
+            continue
+        if asserted(sentence.plain, found.start()):
+            yield at(sentence, "C13", f"{found[0]!r} without a verdict")
+
+
+def horizon(context: Context) -> Iterator[Finding]:
+    """C16: nothing later than the last recorded event is told."""
+    for sentence in context.claims:
+        beyond = [
+            number
+            for number, leaf in sentence.labels
+            if not leaf and number > context.record.horizon
+        ]
+        ahead = words.FUTURES.search(sentence.plain)
+        if beyond:
+            yield at(sentence, "C16", f"message {beyond[0]} is later than the record")
+        elif ahead and not sentence.labels and asserted(sentence.plain, ahead.start()):
+            yield at(sentence, "C16", f"told from after the record: {ahead[0]!r}")
+
+
+def alternatives(context: Context) -> Iterator[Finding]:
+    """C19: a guess at an explanation names its alternatives or the probe that would decide."""
+    for sentence in context.claims:
+        found = words.HEDGES.search(sentence.plain)
+        if found is None or words.OPENS.search(sentence.plain) or sentence.bare.endswith("?"):
+            continue
+        if sentence.labels and context.record.named(sentence.labels) and context.record.has_clock:
+            continue
+        yield at(
+            sentence, "C19", f"a guess ({found[0]!r}) without alternatives or a deciding probe"
+        )
+
+
+RULES = (truncation, causes, verdicts, proofs, horizon, alternatives)

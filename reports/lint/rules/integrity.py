@@ -1,0 +1,56 @@
+"""C24: references resolve, and a generated report equals its regeneration.
+
+A sentence that carries event labels and says that it was generated is held to the letter: the
+journal is told again and must say the same. Not here: hand-written sentences' content.
+"""
+
+import re
+from collections.abc import Iterator
+
+from journal import Reader
+from reports.build import build_report
+from reports.evidence import NoIncidentError
+from reports.lint.document import read
+from reports.lint.findings import Context, Finding, at
+from reports.model import Depth
+from reports.render.html import render_html
+from reports.render.markdown import render_markdown
+
+_GENERATED = re.compile(r"agentops verify JOURNAL (?:&&|&amp;&amp;) agentops lint REPORT")
+_INCIDENT = re.compile(r"[Rr]eport of incident (?:<code>)?`?([^`<\s]+)")
+
+
+def references(context: Context) -> Iterator[Finding]:
+    """C24: every label names an event of the journal, by its number and its hash."""
+    for sentence in context.document.sentences:
+        for number, leaf in sentence.labels:
+            if leaf and context.record.resolve(number, leaf) is None:
+                yield at(sentence, "C24", f"no event has the label e{number:04d}·{leaf}")
+
+
+def regenerated(context: Context, reader: Reader) -> Iterator[Finding]:
+    """C24: what claims to be generated from the journal is what the journal generates."""
+    if not _GENERATED.search(context.source):
+        return
+    named = _INCIDENT.search(context.source)
+    if named is None:
+        yield Finding(1, "C24", "the report names no incident", "")
+        return
+    depth: Depth = "command" if re.search(r"Commands, one by one", context.source) else "incident"
+    try:
+        report = build_report(reader, named[1], depth)
+    except NoIncidentError as error:
+        yield Finding(1, "C24", str(error), "")
+        return
+    page = context.source.lstrip().lower().startswith("<!doctype")
+    right = read(render_html(report) if page else render_markdown(report))
+    texts = {block.text for block in right.blocks}
+    mine = {block.text for block in context.document.blocks}
+    for block in context.document.blocks:
+        if block.text not in texts:
+            yield Finding(block.line, "C24", "not what the journal says", block.text)
+    for text in (block.text for block in right.blocks if block.text not in mine):
+        yield Finding(1, "C24", "left out", text)
+
+
+RULES = (references,)

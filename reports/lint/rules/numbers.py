@@ -1,0 +1,221 @@
+"""Rules on numbers: units, arithmetic, sources, durations, counts.
+
+A number is recorded, or it is recomputed from what is recorded; its unit says its base.
+"""
+
+import re
+from bisect import bisect_left
+from collections.abc import Iterator
+from dataclasses import dataclass
+from fractions import Fraction
+
+from reports.lint import words
+from reports.lint.document import Sentence
+from reports.lint.findings import Context, Finding, at
+
+_UNITS = {
+    "B": 1, "byte": 1, "bytes": 1, "kB": 10**3, "KB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12,
+    "KiB": 2**10, "MiB": 2**20, "GiB": 2**30, "TiB": 2**40,
+}  # fmt: skip
+_TIMES = {
+    "ms": 1, "s": 1000, "second": 1000, "seconds": 1000, "sec": 1000, "min": 60_000,
+    "minute": 60_000, "minutes": 60_000, "hour": 3_600_000, "hours": 3_600_000, "h": 3_600_000,
+    "days": 86_400_000, "day": 86_400_000,
+}  # fmt: skip
+_WORDS = {
+    "one": 1, "two": 2, "three": 3, "four": 4, "five": 5, "six": 6, "seven": 7, "eight": 8,
+    "nine": 9, "ten": 10, "eleven": 11, "twelve": 12, "twenty": 20, "thirty": 30,
+}  # fmt: skip
+_QUANTITY = re.compile(
+    r"(?<![\w.·/-])(\d[\d,]*(?:\.\d+)?)\s?("
+    + "|".join([*_UNITS, *_TIMES, "%", "x", "K", "M", "k"])
+    + r")?(?![\w·])"
+)
+_SIZE = re.compile(r"(\d[\d,]*(?:\.\d+)?)\+?\s?(" + "|".join(_UNITS) + r")\b")
+_PAIRED = re.compile(
+    r"(\d[\d,]*(?:\.\d+)?)\s?([KMGT]i?B)\b[^.;]*?"
+    r"\((?:the )?(\d[\d,]{3,})(?: value)? in ([KMGT]i?B)\b"
+)
+_PARAMETERS = re.compile(r"\b(\d+(?:\.\d+)?)B(?:-parameter| parameters)?\b")
+_BYTES_PER = {
+    "bfloat16": 2,
+    "bf16": 2,
+    "fp16": 2,
+    "float16": 2,
+    "fp32": 4,
+    "float32": 4,
+    "fp8": 1,
+    "int8": 1,
+}
+_BITS = re.compile(r"\b(bfloat16|bf16|fp16|float16|fp32|float32|fp8|int8|FP4|fp4|int4)\b")
+_WAITED = re.compile(
+    r"\b(?:waited?|waiting|sleep|sleeps?|pause\w*)\b[^.;]{0,30}?\b(\d+|"
+    + "|".join(_WORDS)
+    + r")\s?s(?:econds?)?\b|"
+    r"\b(\d+|" + "|".join(_WORDS) + r") seconds? (?:is|are|was|were)\b|\bsleep \d+ is\b",
+    re.IGNORECASE,
+)
+_COMPARES = re.compile(
+    r"\b(?:negligible|compared|small|large|fraction|on an?|out of|versus)\b", re.IGNORECASE
+)
+_VAGUE = re.compile(
+    r"\b(?:minutes|hours|seconds)-long\b|\b\d+\s?[\u2013-]\s?\d+ (?:minutes|seconds|hours)\b"
+)
+_NUMBERED = re.compile(
+    r"\b(?:msg|message|section|rule|figure|table|phase|version)[ .#-]?$", re.IGNORECASE
+)
+_INSTANT = re.compile(r"\b(?:\d{4}-\d\d-\d\d|\d\d:\d\d(?::\d\d(?:\.\d{1,3})?)?)\b")
+_SMALL_MAX = 12
+_TOLERANCE = Fraction(3, 100)
+
+
+@dataclass(frozen=True, slots=True)
+class _Size:
+    value: Fraction
+    unit: str
+
+    @property
+    def bytes(self) -> Fraction:
+        return self.value * _UNITS[self.unit]
+
+
+def sources(context: Context) -> Iterator[Finding]:
+    """C23: a number stands in the record, or follows from it."""
+    for sentence in context.claims:
+        if words.OPENS.search(sentence.plain) and not sentence.labels:
+            continue
+        missing = [
+            found[0]
+            for found in _QUANTITY.finditer(_INSTANT.sub(_blank, sentence.bare))
+            if not _sourced(context, sentence, found)
+        ]
+        if missing:
+            yield at(sentence, "C23", f"not in the record and not computed from it: {missing[0]}")
+
+
+def _sourced(context: Context, sentence: Sentence, found: re.Match[str]) -> bool:
+    digits, unit = found[1].replace(",", ""), found[2]
+    if _NUMBERED.search(sentence.bare[: found.start()]):
+        return True
+    if digits in context.record.numbers or f"{digits}{unit or ''}" in context.record.folded:
+        return True
+    if unit in _TIMES:
+        return _near_duration(context, Fraction(digits), unit)
+    if unit in _UNITS:
+        return _near_size(context, _Size(Fraction(digits), unit))
+    return unit is None and "." not in digits and int(digits) <= _SMALL_MAX
+
+
+def _near_duration(context: Context, value: Fraction, unit: str) -> bool:
+    """Whether a duration equals a recorded one to the precision in which it is printed."""
+    step = Fraction(_TIMES[unit] * 1_000, value.denominator)
+    wanted = value * _TIMES[unit] * 1_000
+    known = context.record.durations_us
+    place = bisect_left(known, wanted - step)
+    return place < len(known) and known[place] < wanted + step
+
+
+def _near_size(context: Context, size: _Size) -> bool:
+    """Whether a size equals a recorded number of bytes or KiB, to the printed precision."""
+    wanted = size.bytes
+    for number in context.record.numbers:
+        if "." in number or len(number) > 18:  # noqa: PLR2004  (longer ones are ids)
+            continue
+        for known in (Fraction(number), Fraction(number) * 1024, Fraction(number) * 2**20):
+            if known and abs(wanted - known) <= known / 100:
+                return True
+    return False
+
+
+def _blank(found: re.Match[str]) -> str:
+    return " " * len(found[0])
+
+
+def instants(context: Context) -> Iterator[Finding]:
+    """C09: a date or time of day is that of a recorded event."""
+    for sentence in context.claims:
+        for found in _INSTANT.finditer(sentence.plain):
+            if found[0] not in context.record.instants:
+                yield at(sentence, "C09", f"no event was recorded at {found[0]}")
+
+
+def arithmetic(context: Context) -> Iterator[Finding]:
+    """C23, C05: conversions and products are computed again."""
+    for sentence in context.claims:
+        for value, unit, other, base in _PAIRED.findall(sentence.bare):
+            stated = _Size(Fraction(value), unit).bytes
+            # ps and /proc count in KiB, whatever a sentence calls it.
+            for rule, factor in (("C05", 1024), ("C23", _UNITS[base])):
+                known = Fraction(other.replace(",", "")) * factor
+                if abs(stated - known) > known * _TOLERANCE:
+                    yield at(
+                        sentence, rule, f"{other} {base} are not {value} {unit} (KiB count by 1024)"
+                    )
+                    break
+        yield from _model_size(sentence)
+
+
+def _model_size(sentence: Sentence) -> Iterator[Finding]:
+    """Parameters times bytes a parameter, for every number format that the sentence names."""
+    formats = _BITS.findall(sentence.bare)
+    parameters = _PARAMETERS.search(sentence.bare)
+    sizes = [_Size(Fraction(v.replace(",", "")), u) for v, u in _SIZE.findall(sentence.bare)]
+    if len(formats) < 2 or not parameters or not sizes:  # noqa: PLR2004  (one size, two formats)
+        return
+    count = Fraction(parameters[1]) * 10**9
+    for name in formats:
+        width = (
+            Fraction(1, 2)
+            if name.lower() in {"fp4", "int4"}
+            else Fraction(_BYTES_PER[name.lower()])
+        )
+        fits = any(abs(size.bytes - count * width) <= count * width / 5 for size in sizes)
+        if not fits:
+            yield at(
+                sentence,
+                "C23",
+                f"{parameters[0]} in {name} are {float(count * width / 10**9):g} GB",
+            )
+            return
+
+
+def units(context: Context) -> Iterator[Finding]:
+    """C05: sizes of different things are not compared; a cost has a measured number."""
+    for sentence in context.claims:
+        text = sentence.bare
+        kinds = {
+            kind
+            for kind, pattern in (
+                ("host memory", r"\bRSS\b|\bresident\b|\bRAM\b"),
+                ("device memory", r"\bGPU\b|\bVRAM\b"),
+            )
+            if re.search(pattern, text)
+        }
+        if len(kinds) > 1 and len(_SIZE.findall(text)) > 1 and _COMPARES.search(text):
+            yield at(sentence, "C05", "compares host memory with device memory")
+        elif _VAGUE.search(text) and words.OPENS.search(text) is None:
+            yield at(sentence, "C05", "a cost that was not measured")
+
+
+def waits(context: Context) -> Iterator[Finding]:
+    """C09: how long something took is read from clocks, not from the argument of a sleep."""
+    if context.record.has_clock:
+        return
+    for sentence in context.claims:
+        if _WAITED.search(sentence.bare) and words.OPENS.search(sentence.plain) is None:
+            yield at(sentence, "C09", "the record holds no clock: the real time between is unknown")
+
+
+def counts(context: Context) -> Iterator[Finding]:
+    """C18: parts add up to the whole that the sentence names."""
+    pattern = re.compile(r"\bOf (\d+)\b[^:;]*?[,:] ((?:\d+ [^,;]+(?:, |; | and )?)+)")
+    for sentence in context.claims:
+        found = pattern.search(sentence.bare)
+        if found is None or " ended " not in sentence.bare:
+            continue
+        parts = [int(n) for n in re.findall(r"\b(\d+) ended", found[2])]
+        if parts and sum(parts) != int(found[1]):
+            yield at(sentence, "C18", f"{' + '.join(map(str, parts))} is not {found[1]}")
+
+
+RULES = (sources, instants, arithmetic, units, waits, counts)

@@ -1,0 +1,105 @@
+"""Rules on words alone: absolutes, praise and blame, structure, quotations, secrets."""
+
+import re
+from collections import Counter
+from collections.abc import Iterator
+
+from journal.redaction import text_without_secrets
+from reports.lint import words
+from reports.lint.document import Block, Sentence
+from reports.lint.findings import Context, Finding, asserted, at
+from reports.lint.record import fold
+
+_ATTRIBUTED = re.compile(
+    r"\b(?:is|was|runs as|runs in) an? ([a-z]+) (container|host|machine|server|process|device)\b"
+)
+_NEUTRAL = frozenset({"different", "new", "remote", "second", "separate", "single", "other"})
+_QUOTE_WORDS_MIN = 3
+_TERMINAL = re.compile(r"[.!?:;…»”\")\]|`*]$")
+
+
+def quotations(context: Context) -> Iterator[Finding]:
+    """C01: words between quotation marks are in the record, byte for byte."""
+    for sentence in context.document.sentences:
+        for quote in sentence.quotes:
+            if len(quote.split()) < _QUOTE_WORDS_MIN and not sentence.labels:
+                continue
+            if not _recorded(context, quote):
+                yield at(sentence, "C01", f"nobody's recorded words: «{quote}»")
+
+
+def _recorded(context: Context, quote: str) -> bool:
+    folded = fold(quote).replace("\\", "")
+    stripped = folded.rstrip(".,;:!?")
+    corpus = context.record.folded.replace("\\", "")
+    return folded in corpus or stripped in corpus or stripped.rstrip("…") in corpus
+
+
+def attributes(context: Context) -> Iterator[Finding]:
+    """C01: what a thing is said to be like is in the record too."""
+    for sentence in context.claims:
+        for adjective, kind in _ATTRIBUTED.findall(sentence.plain):
+            if adjective.lower() not in _NEUTRAL and not _recorded(context, adjective):
+                yield at(sentence, "C01", f"nothing recorded says {adjective} {kind}")
+
+
+def absolutes(context: Context) -> Iterator[Finding]:
+    """C21: no word that leaves no room for the world, outside proven predicates."""
+    for sentence in context.claims:
+        for found in words.ABSOLUTES.finditer(sentence.plain):
+            if _free(sentence, found.start()):
+                yield at(sentence, "C21", f"an absolute: {found[0]!r}")
+                break
+
+
+def _free(sentence: Sentence, start: int) -> bool:
+    """Whether a word is asserted and not taken back by the sentence."""
+    return asserted(sentence.plain, start) and words.OPENS.search(sentence.plain) is None
+
+
+def judgements(context: Context) -> Iterator[Finding]:
+    """C20: no evaluative word; nobody is graded."""
+    for sentence in context.claims:
+        found = words.PRAISES.search(sentence.plain) or words.BLAMES.search(sentence.plain)
+        if found is not None:
+            yield at(sentence, "C20", f"an evaluation, not an observation: {found[0]!r}")
+
+
+def structure(context: Context) -> Iterator[Finding]:
+    """C15: sections hold something, announced lists follow, numbers go on, the end is an end."""
+    blocks = context.document.blocks
+    for place, block in enumerate(blocks):
+        following = blocks[place + 1] if place + 1 < len(blocks) else None
+        previous = blocks[place - 1] if place else None
+        if block.kind == "heading" and place and (following is None or _same(blocks, place)):
+            yield Finding(block.line, "C15", "a section without content", block.text)
+        announces = block.kind == "paragraph" and block.text.endswith(":")
+        if announces and (following is None or following.kind in {"heading", "paragraph"}):
+            yield Finding(block.line, "C15", "a list is announced and missing", block.text)
+        if previous is not None and _hole(previous.number, block.number):
+            yield Finding(block.line, "C15", "the numbering has a hole", block.text)
+    if blocks and blocks[-1].kind == "paragraph" and not _TERMINAL.search(blocks[-1].text):
+        yield Finding(blocks[-1].line, "C15", "the text breaks off", blocks[-1].text)
+
+
+def _hole(before: int | None, after: int | None) -> bool:
+    """Whether two neighbouring numbered items do not follow each other."""
+    return before is not None and after is not None and after not in {before + 1, 1}
+
+
+def _same(blocks: tuple[Block, ...], place: int) -> bool:
+    """Whether a heading is followed by another one that is not below it."""
+    following = blocks[place + 1]
+    return following.kind == "heading" and following.level <= blocks[place].level
+
+
+def secrets(context: Context) -> Iterator[Finding]:
+    """C22: what the journal would redact stands in no report."""
+    for number, line in enumerate(context.source.splitlines(), 1):
+        counts: Counter[str] = Counter()
+        text_without_secrets(line, counts)
+        for rule in sorted(counts):
+            yield Finding(number, "C22", f"a secret ({rule})", "")
+
+
+RULES = (quotations, attributes, absolutes, judgements, structure, secrets)
