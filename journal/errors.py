@@ -10,6 +10,8 @@
     │   ├── DoubleOutcome         a second outcome for one intent
     │   └── HostBlocked           an unknown outcome on this host waits to be reconciled
     ├── WriteFailed           the disk refused; nothing of this append was acknowledged
+    │   └── SealFailed            the intent is durable but could not be sealed: do not act
+    ├── IndexFailed           journal.duckdb cannot be brought up; the evidence is not touched
     ├── JournalClosed         the journal was closed, or belongs to another process
     ├── Corrupt               stored bytes contradict the chain: names stream, seq, place
     ├── KeyUnusable           the signing or verifying key cannot be used
@@ -58,6 +60,14 @@ class HostBlocked(Refused):
 
 class WriteFailed(JournalError):  # noqa: N818
     """The disk refused. Nothing of this append was acknowledged; the next append tries anew."""
+
+
+class SealFailed(WriteFailed):
+    """A destructive intent is durable, but no seal covers it. It must not be acted on."""
+
+
+class IndexFailed(JournalError):  # noqa: N818
+    """The index cannot be brought up. Events and outputs are not touched."""
 
 
 class JournalClosed(JournalError):  # noqa: N818

@@ -11,7 +11,7 @@ Not here: the tables (``journal.index_schema``), comparing index and segments
 
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
@@ -21,7 +21,7 @@ import duckdb
 from journal.blobs import BlobFault, read_blob
 from journal.disk import FILE_MODE, make_folder
 from journal.envelope import read_line
-from journal.errors import Corrupt, JournalError, QueryFailed
+from journal.errors import Corrupt, IndexFailed, QueryFailed
 from journal.index_schema import INSERT, INSERT_OUTPUTS, SCHEMA_VERSION, TABLES, VIEWS
 from journal.layout import Layout
 from journal.lines import leaf_hash
@@ -37,7 +37,7 @@ SETTINGS: dict[str, str | bool | int | float | list[str]] = {
 }
 
 
-class IndexAhead(JournalError):  # noqa: N818 - the sentence reads better without "Error"
+class IndexAhead(IndexFailed):
     """The index holds events that the segments do not: SEGMENT_TRUNCATED."""
 
 
@@ -73,6 +73,7 @@ def bring_up(layout: Layout) -> None:
 
     Raises:
         IndexAhead: The segments end before the index does.
+        IndexFailed: DuckDB cannot write it.
         Corrupt: A line that is to be added has no envelope.
     """
     with locked(layout.index_lock):
@@ -87,22 +88,26 @@ def rebuild(layout: Layout) -> None:
 
 @contextmanager
 def reading(layout: Layout) -> Iterator[duckdb.DuckDBPyConnection]:
-    """A read-only connection to an index that holds every event acknowledged before the call.
+    """A connection to an index that holds every event acknowledged before the call.
+
+    Where the journal cannot be written, the index is built in memory.
 
     Raises:
         IndexAhead: The segments end before the index does.
         QueryFailed: The index cannot be opened.
     """
+    if not os.access(layout.root, os.W_OK):
+        with closing(_built_in_memory(layout)) as connection:
+            yield connection
+        return
     bring_up(layout)
     with locked(layout.index_lock, shared=True):
         try:
             connection = duckdb.connect(layout.index, read_only=True, config=SETTINGS)
         except duckdb.Error as error:
             raise QueryFailed(f"cannot open {layout.index}: {first_line(error)}") from error
-        try:
+        with closing(connection):
             yield connection
-        finally:
-            connection.close()
 
 
 def query(layout: Layout, sql: str) -> Rows:
@@ -141,13 +146,19 @@ def _bring_up_locked(layout: Layout) -> None:
         fits = _version(connection) == str(SCHEMA_VERSION)
         if fits:
             _add_missing(layout, connection)
-    except duckdb.Error:
+    except duckdb.Error as error:
+        if _is_disk_full(error):
+            raise IndexFailed(f"cannot bring {layout.index} up: {first_line(error)}") from error
         fits = False
     finally:
         connection.close()
     if not fits:
         _set_aside(layout)
         _rebuild_locked(layout)
+
+
+def _is_disk_full(error: duckdb.Error) -> bool:
+    return "No space left" in str(error) or "Could not write" in str(error)
 
 
 def _is_held_elsewhere(error: duckdb.Error) -> bool:
@@ -159,19 +170,36 @@ def _rebuild_locked(layout: Layout) -> None:
     beside = layout.root / f".index-{os.getpid()}.duckdb"
     for leftover in layout.root.glob(".index-*.duckdb*"):
         leftover.unlink(missing_ok=True)
-    connection = duckdb.connect(beside, config=SETTINGS)
     try:
-        connection.execute(TABLES)
-        connection.execute(VIEWS)
-        connection.execute("INSERT INTO meta VALUES ('schema', ?)", [str(SCHEMA_VERSION)])
-        _add_missing(layout, connection)
-        connection.execute("CHECKPOINT")
-    finally:
-        connection.close()
+        connection = duckdb.connect(beside, config=SETTINGS)
+        with closing(connection):
+            _fill(layout, connection)
+            connection.execute("CHECKPOINT")
+    except duckdb.Error as error:
+        for leftover in layout.root.glob(".index-*.duckdb*"):
+            leftover.unlink(missing_ok=True)
+        raise IndexFailed(f"cannot build {layout.index}: {first_line(error)}") from error
     # A WAL left by a foreign program belongs to the file that is being replaced.
     Path(f"{layout.index}.wal").unlink(missing_ok=True)
     beside.chmod(FILE_MODE)
     beside.replace(layout.index)
+
+
+def _built_in_memory(layout: Layout) -> duckdb.DuckDBPyConnection:
+    connection = duckdb.connect(":memory:", config=SETTINGS)
+    try:
+        _fill(layout, connection)
+    except duckdb.Error as error:
+        connection.close()
+        raise IndexFailed(f"cannot index {layout.root}: {first_line(error)}") from error
+    return connection
+
+
+def _fill(layout: Layout, connection: duckdb.DuckDBPyConnection) -> None:
+    connection.execute(TABLES)
+    connection.execute(VIEWS)
+    connection.execute("INSERT INTO meta VALUES ('schema', ?)", [str(SCHEMA_VERSION)])
+    _add_missing(layout, connection)
 
 
 def _set_aside(layout: Layout) -> None:

@@ -54,12 +54,14 @@ class Ledger:
         open: Intents in doubt, by command id.
         settled: Command ids that have their outcome.
         unreconciled: Intents whose outcome is unknown and that no probe has settled.
+        looked_at: Those among them for which a probe looked and could not say.
     """
 
     idems: set[str] = field(default_factory=set)
     open: dict[str, Intent] = field(default_factory=dict)
     settled: set[str] = field(default_factory=set)
     unreconciled: dict[str, Intent] = field(default_factory=dict)
+    looked_at: set[str] = field(default_factory=set)
 
     def admit(self, batch: Iterable[Entry], *, alone: bool = False) -> None:
         """Refuse a batch that would break a rule, taken in its order; nothing changes.
@@ -71,7 +73,7 @@ class Ledger:
             DuplicateIdem: A key was used before.
             OrphanOutcome: No open intent in this stream; or an observation without an intent.
             DoubleOutcome: The intent has its outcome.
-            HostBlocked: A changing command on a host with an unreconciled unknown outcome.
+            HostBlocked: A changing command on a host with an unknown outcome that nobody looked at.
         """
         trial = _Trial(self, alone=alone)
         for entry in batch:
@@ -90,16 +92,24 @@ class Ledger:
             self.settled.add(command_id)
             if isinstance(payload, CommandOutcomeUnknown) and intent is not None:
                 self.unreconciled[command_id] = intent
-        elif isinstance(payload, CommandReconciled) and payload.settled != "unknown":
-            self.unreconciled.pop(payload.command_id, None)
+        elif isinstance(payload, CommandReconciled):
+            self.looked_at.add(payload.command_id)
+            if payload.settled != "unknown":
+                self.unreconciled.pop(payload.command_id, None)
 
     def blocking(self, host: HostRef | None) -> list[Intent]:
-        """Unknown outcomes of commands that change or destroy on this host, oldest first."""
+        """Acts on this host whose outcome is unknown and after which nobody looked, oldest first.
+
+        Once somebody looked and could not say, what may follow is policy's business: it knows the
+        evidence, and a host that nothing may ever change again helps nobody.
+        """
         name = host_name(host)
         return [
             intent
             for intent in self.unreconciled.values()
-            if host_name(intent.host) == name and intent.effect != "observes"
+            if host_name(intent.host) == name
+            and intent.effect != "observes"
+            and intent.command_id not in self.looked_at
         ]
 
 

@@ -7,6 +7,7 @@ Not here: whether what is read may be trusted (``journal.verification``).
 
 import heapq
 import json
+import re
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -28,7 +29,11 @@ from journal.following import Follower
 from journal.index import Rows, query
 from journal.layout import Layout, read_format, stream_order
 from journal.ledger import Intent
+from journal.lines import leaf_hash
 from journal.segments import stream_lines
+
+_LEAF = re.compile(r"[0-9a-f]{8,64}")
+_SHORT_ID_CHARS = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,28 +106,32 @@ class Reader:
             ):
                 yield event
 
-    def event(self, id_or_prefix: str) -> Event:
-        """One event by its id, an unambiguous prefix of it, or its place ``stream:seq``.
+    def event(self, name: str) -> Event:
+        """One event by any name that it is shown under.
+
+        That is its id or an unambiguous prefix, the last eight characters of the id (as accounts
+        and logs print it), its place ``stream:seq``, its leaf hash or the first eight or more
+        digits of it, or a report's label ``e0042·9f86d081``.
 
         Raises:
             EventNotFound: None, or more than one.
         """
+        marks = _marks_of_event(name)
+        leaf = _LEAF.fullmatch(name.rpartition("·")[2])
         found: dict[str, Event] = {}
-        mark = b'"id":"' + id_or_prefix.upper().encode()
-        stream, colon, seq = id_or_prefix.rpartition(":")
-        if colon:
-            mark = f'"seq":{seq},"stream":"{stream}"'.encode()
-        for name in self.layout.streams():
-            for stored in stream_lines(self.layout, name):
-                if mark in stored.line:
-                    event = _read(stored.line, name, stored.where)
-                    if event.id.startswith(id_or_prefix.upper()) or event.place == id_or_prefix:
+        for stream in self.layout.streams():
+            for stored in stream_lines(self.layout, stream):
+                if any(mark in stored.line for mark in marks) or (
+                    leaf is not None and leaf_hash(stored.line).hex().startswith(leaf[0])
+                ):
+                    event = _read(stored.line, stream, stored.where)
+                    if _is_named(event, name):
                         found[event.id] = event
         if not found:
-            raise EventNotFound(f"no event has the id or place {id_or_prefix!r}")
+            raise EventNotFound(f"no event has the id or place {name!r}")
         if len(found) > 1:
             some = ", ".join(sorted(found)[:3])
-            raise EventNotFound(f"{id_or_prefix!r} fits {len(found)} events ({some}); give more")
+            raise EventNotFound(f"{name!r} fits {len(found)} events ({some}); give more")
         return next(iter(found.values()))
 
     def attachment(self, event: Event, name: str) -> bytes | Shredded:
@@ -231,3 +240,25 @@ def _read(line: bytes, stream: str, where: str) -> Event:
         return read_line(line)
     except LineProfileError as error:
         raise Corrupt(str(error), stream=stream, seq=-1, where=where) from error
+
+
+def _marks_of_event(name: str) -> list[bytes]:
+    """Bytes that stand in a line whose event may be the one named; a sieve, not the answer."""
+    marks = [b'"id":"' + name.upper().encode()]
+    if len(name) >= _SHORT_ID_CHARS:
+        marks.append(name.upper().encode() + b'"')
+    stream, colon, seq = name.rpartition(":")
+    if colon:
+        marks.append(f'"seq":{seq},"stream":"{stream}"'.encode())
+    return marks
+
+
+def _is_named(event: Event, name: str) -> bool:
+    identifier = name.upper()
+    label = name.rpartition("·")[2]
+    return (
+        event.id.startswith(identifier)
+        or (len(name) >= _SHORT_ID_CHARS and event.id.endswith(identifier))
+        or event.place == name
+        or (_LEAF.fullmatch(label) is not None and event.leaf.startswith(label))
+    )

@@ -9,7 +9,7 @@ raises, nothing of that call is in the journal. Not here: reading (``journal.rea
 import os
 import threading
 from collections.abc import Sequence
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -22,7 +22,15 @@ from journal.clock import Clock
 from journal.disk import cut
 from journal.drafting import Drafter, Settings
 from journal.envelope import Actor, Draft, Event, NewEvent, chained
-from journal.errors import Corrupt, JournalClosed, JournalError, JournalExists, WriteFailed
+from journal.errors import (
+    Corrupt,
+    IndexFailed,
+    JournalClosed,
+    JournalError,
+    JournalExists,
+    SealFailed,
+    WriteFailed,
+)
 from journal.events import (
     CommandIntended,
     CommandReconciled,
@@ -209,8 +217,8 @@ class Journal:
         """
         self._refuse_if_closed()
         head = self._durable_head()
-        self._sealed_size = head.size
         report = sealing.seal(self, head, self._signing, self.settings.disk)
+        self._sealed_size = head.size
         if record:
             self.append(*report)
         return head
@@ -224,7 +232,9 @@ class Journal:
             self.append(NewEvent(SessionEnded(reason=reason)))
             self.seal(record=False)
             sealing.super_seal(self, self._signing, self.settings.disk)
-            bring_up(self.layout)
+            # The index is derived: whoever reads next brings it up, or says why it cannot.
+            with suppress(IndexFailed):
+                bring_up(self.layout)
         finally:
             self.abandon()
 
@@ -348,17 +358,24 @@ class Journal:
 
     def _seal_if_due(self, events: Sequence[Event]) -> None:
         """Before a destructive command is sent, after it ended, and every so many events."""
-        due = False
+        before, after = False, False
         for event in events:
             payload = event.payload
             if isinstance(payload, CommandIntended) and payload.effect == "destroys":
                 self._destroying.add(payload.command_id)
-                due = True
+                before = True
             elif payload_settles(payload) and command_id_of(payload) in self._destroying:
                 self._destroying.discard(command_id_of(payload))
-                due = True
-        if due or self._stream.chain.next_seq - self._sealed_size >= self.settings.seal_every:
+                after = True
+        overdue = self._stream.chain.next_seq - self._sealed_size >= self.settings.seal_every
+        if not (before or after or overdue):
+            return
+        try:
             self.seal()
+        except WriteFailed as error:
+            if before:
+                raise SealFailed(f"recorded but not sealed, so do not act: {error}") from error
+            self._sealed_size = -self.settings.seal_every  # the next append tries again
 
     def _refuse_if_closed(self) -> None:
         if self._closed:
