@@ -21,7 +21,7 @@ from journal.errors import (
     OrphanOutcome,
     Refused,
 )
-from journal.events import KeyRotated, Redacted, Sealed, SegmentStarted, SessionStarted
+from journal.events import Heartbeat, KeyRotated, Redacted, Sealed, SegmentStarted, SessionStarted
 from journal.findings import Code, Copy, Finding, Remark
 from journal.following import entry_of
 from journal.layout import Layout
@@ -87,6 +87,7 @@ class StreamChecker:
         self._clock_us = 0
         self._machine: str | None = None
         self._in_session = False
+        self._expected_us: int | None = None
         self.outputs_read: dict[str, bytes] = {}
         self.check = StreamCheck(stream)
         self._segments = layout.segments(stream)
@@ -188,6 +189,18 @@ class StreamChecker:
             text = f"the wall clock went back by {back_ms} ms; the order is that of seq"
             check.remarks.append(Remark("CLOCK_WENT_BACK", check.stream, event.seq, text))
         self._clock_us = event.ts_us
+        self._check_gap(event)
+
+    def _check_gap(self, event: Event) -> None:
+        """Between a heartbeat and what follows in its session lies at most twice its interval."""
+        if self._in_session and self._expected_us is not None and event.ts_us > self._expected_us:
+            late_ms = (event.ts_us - self._expected_us) // 1_000
+            text = f"nothing was written for {late_ms} ms longer than two heartbeats"
+            self.check.remarks.append(Remark("GAP", self.check.stream, event.seq, text))
+        said = event.payload
+        self._expected_us = (
+            event.ts_us + 2_000 * said.interval_ms if isinstance(said, Heartbeat) else None
+        )
 
     def _check_session(self, said: SessionStarted, event: Event) -> None:
         if self._machine not in {None, said.machine}:

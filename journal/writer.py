@@ -73,7 +73,7 @@ class Journal:
         self.settings = settings
         self.keys = keys
         self.anchors = tuple(anchors)
-        self._signing = keys.signing_key()
+        self.signing_key = keys.signing_key()
         self._mutex = threading.RLock()
         self._process = os.getpid()
         self._closed = False
@@ -171,6 +171,11 @@ class Journal:
         """The name of the stream that this session writes."""
         return self._stream.name
 
+    @property
+    def size(self) -> int:
+        """Events in this session's stream, acknowledged or about to be."""
+        return self._stream.chain.next_seq
+
     def append(self, *new: NewEvent) -> tuple[Event, ...]:
         """Make these events durable, all or none, in this order; returning acknowledges them.
 
@@ -217,7 +222,7 @@ class Journal:
         """
         self._refuse_if_closed()
         head = self._durable_head()
-        report = sealing.seal(self, head, self._signing, self.settings.disk)
+        report = sealing.seal(self, head, self.signing_key, self.settings.disk)
         self._sealed_size = head.size
         if record:
             self.append(*report)
@@ -231,7 +236,7 @@ class Journal:
         try:
             self.append(NewEvent(SessionEnded(reason=reason)))
             self.seal(record=False)
-            sealing.super_seal(self, self._signing, self.settings.disk)
+            sealing.super_seal(self, self.signing_key, self.settings.disk)
             # The index is derived: whoever reads next brings it up, or says why it cannot.
             with suppress(IndexFailed):
                 bring_up(self.layout)

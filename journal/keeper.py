@@ -1,0 +1,85 @@
+"""A thread beside a long session: keeps the index close behind, and shows that the writer lives.
+
+Without it the index is brought up by whoever reads next, which is enough for ``agentops`` itself; a
+notebook that opens ``journal.duckdb`` on its own sees what the keeper put there. A heartbeat event
+every so often makes a gap in the journal visible. Not here: the index (``journal.index``).
+"""
+
+import threading
+from types import TracebackType
+from typing import Self
+
+from journal.envelope import NewEvent
+from journal.errors import IndexFailed, WriteFailed
+from journal.events import Heartbeat
+from journal.index import bring_up
+from journal.writer import Journal
+
+INDEX_EVERY_MS = 150  # with an insert of some 60 ms, a row is there within a quarter of a second
+HEARTBEAT_EVERY_MS = 60_000
+
+
+class Keeper:
+    """Runs from ``__enter__`` to ``__exit__``.
+
+    Attributes:
+        index_fault: Why the index could last not be brought up, or None.
+        write_fault: Why the last heartbeat could not be written, or None.
+    """
+
+    def __init__(
+        self,
+        journal: Journal,
+        *,
+        index_every_ms: int = INDEX_EVERY_MS,
+        heartbeat_every_ms: int = HEARTBEAT_EVERY_MS,
+    ) -> None:
+        self._journal = journal
+        self._index_every_ms = index_every_ms
+        self._heartbeat_every_ms = heartbeat_every_ms
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="journal-keeper")
+        self.index_fault: IndexFailed | None = None
+        self.write_fault: WriteFailed | None = None
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._stop.set()
+        self._thread.join()
+
+    def _run(self) -> None:
+        clock = self._journal.clock
+        beat_ns = clock.mono_ns()
+        indexed = -1
+        while not self._stop.wait(self._index_every_ms / 1_000):
+            if clock.mono_ns() - beat_ns >= self._heartbeat_every_ms * 1_000_000:
+                beat_ns = clock.mono_ns()
+                self._beat()
+            size = self._journal.size
+            if size != indexed:
+                self._index()
+                indexed = size
+
+    def _beat(self) -> None:
+        try:
+            self._journal.append(NewEvent(Heartbeat(interval_ms=self._heartbeat_every_ms)))
+        except WriteFailed as fault:
+            self.write_fault = fault
+        else:
+            self.write_fault = None
+
+    def _index(self) -> None:
+        try:
+            bring_up(self._journal.layout)
+        except IndexFailed as fault:
+            self.index_fault = fault
+        else:
+            self.index_fault = None

@@ -1,0 +1,126 @@
+"""Late redaction, key rotation, heartbeats, readings."""
+
+from pathlib import Path
+
+import duckdb
+import pytest
+
+from journal import Event, NewEvent, Reader, Shredded, verify
+from journal.errors import Corrupt, EventNotFound
+from journal.events import Heartbeat
+from journal.keeper import Keeper
+from journal.upkeep import record_reading, redact, rotate_key
+from tests.support.journals import Place, completed, intended, note, twenty_events
+
+SECRET = b"the customer's name is Eve Example; " * 3
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Place:
+    return Place(tmp_path)
+
+
+@pytest.mark.parametrize("size", [1, 60_000])
+def test_a_late_redaction_destroys_the_output_and_keeps_the_chain(place: Place, size: int) -> None:
+    import os  # noqa: PLC0415 - random bytes make the blob big enough for a file of its own
+
+    output = SECRET + (os.urandom(2 << 20) if size > 1 else b"")
+    with place.create() as journal:
+        journal.append(intended("c1"))
+        (event,) = journal.append(completed("c1", stdout=output))
+        journal.reader().query("SELECT 1")
+        said = redact(journal, event, "stdout", "personal data")
+        answer = journal.reader().attachment(event, "stdout")
+        assert answer == Shredded("personal data", said.id)
+    assert place.verify().status == "intact"
+    for path in place.path.rglob("*"):
+        assert path.is_dir() or b"Eve Example" not in path.read_bytes(), path
+
+
+def test_zeros_in_place_of_an_output_are_no_redaction_without_its_event(place: Place) -> None:
+    with place.create() as journal:
+        journal.append(intended("c1"))
+        (event,) = journal.append(completed("c1", stdout=SECRET))
+    (pack,) = (place.path / "blob").rglob("*.pack")
+    pack.write_bytes(bytes(pack.stat().st_size))
+    finding = place.verify().finding
+    assert finding is not None
+    assert (finding.code, finding.seq) == ("BLOB_MISSING", event.seq)
+    with pytest.raises(Corrupt, match="SHREDDED"):
+        Reader.open(place.path).attachment(event, "stdout")
+
+
+def test_only_an_output_that_exists_can_be_redacted(place: Place) -> None:
+    with place.create() as journal:
+        (event,) = journal.append(note("x"))
+        with pytest.raises(EventNotFound, match="it has: none"):
+            redact(journal, event, "stdout", "why")
+
+
+def test_a_rotated_key_is_trusted_by_whoever_pinned_the_old_one(place: Place) -> None:
+    with place.create() as journal:
+        old = journal.signing_key.public
+        journal.append(note("under the old key"))
+        journal.seal()
+        new = rotate_key(journal)
+        journal.append(note("under the new key"))
+    assert new != old
+    verification = verify(place.path, key=old.line, anchors=[place.anchor])
+    assert verification.status == "intact", str(verification.finding)
+    assert verification.keys == (old.line, new.line)
+    with place.open() as journal:
+        assert journal.signing_key.public == new
+    assert verify(place.path, key=old.line, anchors=[place.anchor]).status == "intact"
+
+
+def test_the_new_key_alone_does_not_vouch_for_what_the_old_one_sealed(place: Place) -> None:
+    with place.create() as journal:
+        journal.seal()
+        new = rotate_key(journal)
+    finding = verify(place.path, key=new.line, anchors=[place.anchor]).finding
+    assert finding is not None
+    assert finding.code == "BAD_SEAL_SIGNATURE"
+
+
+def test_a_silent_hour_after_a_heartbeat_is_a_gap(place: Place) -> None:
+    with place.create() as journal:
+        journal.append(NewEvent(Heartbeat(interval_ms=60_000)))
+        journal.append(NewEvent(Heartbeat(interval_ms=60_000)))
+        place.clock.back(-3_600_000_000)
+        (late,) = journal.append(note("an hour later"))
+    gaps = [remark for remark in place.verify().remarks if remark.code == "GAP"]
+    assert [remark.seq for remark in gaps] == [late.seq]
+
+
+def test_an_ended_session_leaves_no_gap(place: Place) -> None:
+    with place.create() as journal:
+        journal.append(NewEvent(Heartbeat(interval_ms=60_000)))
+    place.clock.back(-3_600_000_000)
+    with place.open() as journal:
+        journal.append(note("the next day"))
+    assert "GAP" not in {remark.code for remark in place.verify().remarks}
+
+
+def test_the_keeper_brings_the_index_up_and_beats(place: Place) -> None:
+    """Waits for the condition, not for a time: the keeper's own turns are counted by its beats."""
+    with place.create() as journal:
+        with Keeper(journal, index_every_ms=5, heartbeat_every_ms=20) as keeper:
+            journal.append(note("seen by a notebook"))
+            beats: list[Event] = []
+            for _ in range(2_000):
+                beats = list(journal.reader().events(kinds={"heartbeat"}))
+                if len(beats) >= 2 and place.layout.index.exists():
+                    break
+            assert len(beats) >= 2
+        assert keeper.index_fault is None
+        with duckdb.connect(place.layout.index, read_only=True) as connection:
+            rows = connection.execute("SELECT count(*) FROM event WHERE kind = 'incident_noted'")
+            assert rows.fetchall() == [(1,)]
+
+
+def test_a_reading_is_an_event_with_its_reader(place: Place) -> None:
+    twenty_events(place)
+    with place.open() as journal:
+        event = record_reading(journal, "export", "incident I1")
+    assert event.actor.id == "ada"
+    assert place.verify().status == "intact"
