@@ -85,6 +85,13 @@ class HuggingFaceFormat:
         return str(self.tokenizer.decode(list(ids)))
 
 
+def has_tokenizer(settings: RandomTarget | SafetensorsTarget | GgufTarget) -> bool:
+    """Whether a tokenizer comes with the target model; a model of bare token ids has none."""
+    if isinstance(settings, SafetensorsTarget):
+        return (Path(settings.path) / "tokenizer_config.json").is_file()
+    return isinstance(settings, GgufTarget)
+
+
 def load_format(
     settings: RandomTarget | SafetensorsTarget | GgufTarget, options: Mapping[str, Json]
 ) -> HuggingFaceFormat:

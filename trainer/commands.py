@@ -8,8 +8,8 @@ import dataclasses
 import json
 from pathlib import Path
 
-from trainer.chat import HuggingFaceFormat, Message, load_format
-from trainer.config import EvaluationSettings, RandomTarget, RunConfig, read_config
+from trainer.chat import HuggingFaceFormat, Message, has_tokenizer, load_format
+from trainer.config import EvaluationSettings, RunConfig, read_config
 from trainer.console import emit, reporter
 from trainer.data import load_prepared
 from trainer.data import prepare as prepare_data
@@ -84,11 +84,7 @@ def generate(chosen: argparse.Namespace) -> int:
     """``generate``: one record a prompt, or training samples into a file."""
     config = _with_decoding(read_config(chosen.config), chosen)
     opened = open_run(config)
-    chat = (
-        None
-        if isinstance(config.target, RandomTarget)
-        else load_format(config.target, _options(opened))
-    )
+    chat = _chat(opened)
     requests = _requests(chosen, opened, chat)
     drafter = None if chosen.plain else opened.trained(chosen.checkpoint)[0].drafter
     stop = opened.data.stop_ids if chat is None else chat.eos_ids
@@ -118,8 +114,9 @@ def export(chosen: argparse.Namespace) -> int:
     opened = open_run(config)
     trainer, found = opened.trained(chosen.checkpoint)
     tokens = SpecialTokens()
-    if not isinstance(config.target, RandomTarget):
-        tokenizer = load_format(config.target, _options(opened)).tokenizer
+    chat = _chat(opened)
+    if chat is not None:
+        tokenizer = chat.tokenizer
         ids = (tokenizer.bos_token_id, tokenizer.eos_token_id, tokenizer.pad_token_id)
         tokens = SpecialTokens(*ids)
     export_z_lab(trainer.drafter, chosen.output, tokens=tokens)
@@ -161,13 +158,16 @@ def _rendered(
     messages: tuple[Message, ...], chat: HuggingFaceFormat | None, domain: str
 ) -> Request:
     if chat is None:
-        raise ConfigError("--prompt: a random target has no tokenizer; give input_ids in a file")
+        raise ConfigError("--prompt: the target model has no tokenizer; give input_ids in a file")
     return Request(chat.encode(chat.render(messages, opens_answer=True)).ids, domain)
 
 
-def _options(opened: Opened) -> dict[str, Json]:
+def _chat(opened: Opened) -> HuggingFaceFormat | None:
+    """The target model's tokenizer, its template given the options that the data was."""
+    if not has_tokenizer(opened.config.target):
+        return None
     options = opened.data.manifest.get("template_options")
-    return options if isinstance(options, dict) else {}
+    return load_format(opened.config.target, options if isinstance(options, dict) else {})
 
 
 def _with_decoding(config: RunConfig, chosen: argparse.Namespace) -> RunConfig:

@@ -16,8 +16,9 @@ LogForm = Literal["auto", "bar", "lines", "json"]
 _BAR_WIDTH = 30
 
 
-def emit(record: dict[str, Json], stream: TextIO = sys.stdout) -> None:
+def emit(record: dict[str, Json], stream: TextIO | None = None) -> None:
     """One record: an aligned block on a terminal, else one line of JSON."""
+    stream = stream or sys.stdout
     if stream.isatty():
         width = max(map(len, record))
         for key, value in record.items():
@@ -28,19 +29,22 @@ def emit(record: dict[str, Json], stream: TextIO = sys.stdout) -> None:
     stream.flush()
 
 
-def reporter(form: LogForm, steps: int, stream: TextIO = sys.stdout) -> Callable[[Metric], None]:
+def reporter(
+    form: LogForm, steps: int, stream: TextIO | None = None
+) -> Callable[[Metric], None]:
     """What to call with each logged step; ``auto`` is a bar on a terminal, else log lines."""
+    out = stream or sys.stdout
     if form == "auto":
-        form = "bar" if stream.isatty() else "lines"
+        form = "bar" if out.isatty() else "lines"
 
     def report(metric: Metric) -> None:
         if form == "json":
-            stream.write(json.dumps(plain(metric)) + "\n")
+            out.write(json.dumps(plain(metric)) + "\n")
         elif form == "bar":
-            stream.write("\r" + bar(metric, steps) + ("\n" if metric.step >= steps else ""))
+            out.write("\r" + bar(metric, steps) + ("\n" if metric.step >= steps else ""))
         else:
-            stream.write(log_line(metric) + "\n")
-        stream.flush()
+            out.write(log_line(metric) + "\n")
+        out.flush()
 
     return report
 

@@ -6,6 +6,7 @@ serving differ somewhere (template, taps, mask, positions), and an alarm says so
 is ``trainer.decode``'s, the counting ``trainer.acceptance``'s.
 """
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -20,6 +21,7 @@ from trainer.schedule import Place, Row, pack
 from trainer.step import Trainer
 from trainer.target import Target
 
+_TWO_SIDES = 2.0  # standard errors: a shortfall within them may be luck
 _PROXY_DOCUMENTS = 64  # enough for a mean good to a few per cent, cheap beside decoding
 
 
@@ -193,12 +195,21 @@ def _differing(drafted: Sequence[Decoded], plain: Sequence[Decoded]) -> int:
     return sum(ours.tokens != theirs.tokens for ours, theirs in zip(drafted, plain, strict=True))
 
 
+def _standard_error(found: Acceptance) -> float:
+    """Of the acceptance length over rounds, from their histogram."""
+    mean = found.length_by_round
+    spread = sum(
+        count * (length - mean) ** 2 for length, count in enumerate(found.histogram, start=1)
+    )
+    return math.sqrt(spread) / found.rounds
+
+
 def _alarms(overall: Acceptance, proxy_length: float | None, allowed: float) -> tuple[str, ...]:
     if proxy_length is None or not overall.rounds:
         return ()
     # The bonus token is a gift in both, so what the drafter promises is the part above 1.
     promised, kept = proxy_length - 1, overall.length_by_round - 1
-    if promised <= 0 or kept >= (1 - allowed) * promised:
+    if promised <= 0 or kept + _TWO_SIDES * _standard_error(overall) >= (1 - allowed) * promised:
         return ()
     alarm = (
         f"teacher forcing promises an acceptance length of {proxy_length:.2f}, decoding gives"
