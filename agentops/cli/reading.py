@@ -44,7 +44,11 @@ def register(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") ->
     log.set_defaults(run=_log)
 
     show = commands.add_parser("show", help="one event whole, with its outputs")
-    show.add_argument("event", metavar="EVENT", help="id, unambiguous prefix, or place STREAM:SEQ")
+    show.add_argument(
+        "event",
+        metavar="EVENT",
+        help="id or prefix, its last 8 characters, STREAM:SEQ, or a report's label",
+    )
     add_json_option(show)
     add_journal_option(show)
     show.set_defaults(run=_show)
