@@ -41,8 +41,10 @@ from journal import Clock, Event, Journal
 JOB = "dflash"
 CONTAINER = "200"
 HOST = "trap-box"
-# The fault "hang" strikes at the step after this one.
+# The fault "hang" strikes at the step after this one; a checkpoint is there by then, so that every
+# fault shows a resumption.
 _UNDER_WAY_STEP = 4
+_CHECKPOINT_EVERY = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -261,7 +263,7 @@ class Stage:
             "steps": 100_000,
             "device": self.device,
             "threads": 1,
-            "checkpoint_every": 25,
+            "checkpoint_every": _CHECKPOINT_EVERY,
             "heartbeat_ms": 0,
             "drafter": {"block_size": 4, "target_layer_ids": [1, 2, 3], "num_hidden_layers": 2},
             "data": {"kind": "synthetic", "documents": 256, "length": 64},

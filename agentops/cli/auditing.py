@@ -16,6 +16,7 @@ from agentops.config import Settings
 from agentops.errors import UsageError
 from agentops.policy import PolicyConfig, Recomputed, recompute
 from journal import KeyStore, Reader, Verification, verify
+from journal.ledger import Intent
 
 _MODES = ("verify", "redecide")
 
@@ -46,14 +47,33 @@ def register(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") ->
 
 def _verify(arguments: argparse.Namespace) -> Status:
     settings = settings_for(arguments)
-    verification = _verified(
-        arguments, settings, arguments.path or settings.journal, outputs=not arguments.chain
-    )
+    path = arguments.path or settings.journal
+    verification = _verified(arguments, settings, path, outputs=not arguments.chain)
+    doubtful = _in_doubt(verification, path)
     if arguments.json:
-        emit(_value(verification))
-    else:
-        _tell(verification)
+        emit(
+            _value(verification)
+            | {
+                "in_doubt": [
+                    {"command": each.command, "command_id": each.command_id, "event": each.event_id}
+                    for each in doubtful
+                ]
+            }
+        )
+        return _status(verification)
+    _tell(verification)
+    for each in doubtful:
+        where = "" if each.host is None else f" on {each.host.name}"
+        print(  # noqa: T201
+            f"  in doubt: {each.command}{where} [{each.event_id}] has no outcome; its controller"
+            " runs or died, and the next writer settles it by a probe"
+        )
     return _status(verification)
+
+
+def _in_doubt(verification: Verification, path: Path) -> list[Intent]:
+    """Intents without an outcome; a journal with a finding is believed in nothing."""
+    return [] if verification.finding is not None else Reader.open(path).in_doubt()
 
 
 def _verified(

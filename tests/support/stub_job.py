@@ -2,7 +2,7 @@
 
 A second implementation of the contract, for tests of the loop; it learns nothing. Run as
 ``python -P stub_job.py FOLDER [FAULT…]``. Faults: threads, ignore, hang, slow_stop, deaf, nan,
-exit.
+exit. Each start and each signal that reaches a handler is one line in FOLDER's ``world``.
 """
 
 import json
@@ -26,6 +26,12 @@ def say(line: str) -> None:
     """One line to the log, at once."""
     sys.stdout.write(line + "\n")
     sys.stdout.flush()
+
+
+def note(folder: Path, what: str) -> None:
+    """One line of what happened in the world, for whoever counts."""
+    with (folder / "world").open("a") as file:
+        file.write(f"{what}\n")
 
 
 class Job:
@@ -98,11 +104,22 @@ def main() -> None:
     folder = Path(sys.argv[1])
     faults = frozenset(sys.argv[2:])
     job = Job(folder, faults)
+    note(folder, f"start {os.environ.get('AGENTOPS_LAUNCH_ID', '')}")
+
+    def take(number: int, _frame: object) -> None:
+        note(folder, signal.Signals(number).name.removeprefix("SIG"))
+        if "threads" in faults:
+            raise KeyboardInterrupt
+        if "deaf" not in faults:
+            job.stop.set()
+
     if "ignore" in faults:
         signal.signal(signal.SIGINT, signal.SIG_IGN)
-    elif "threads" not in faults:
+    elif "threads" in faults:
+        signal.signal(signal.SIGINT, take)
+    else:
         for number in (signal.SIGINT, signal.SIGTERM):
-            signal.signal(number, lambda *_: None if "deaf" in faults else job.stop.set())
+            signal.signal(number, take)
     if "threads" not in faults:
         job.run()
         return

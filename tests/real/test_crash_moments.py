@@ -1,0 +1,42 @@
+"""The controller is killed in the middle of its work; the next one finishes it, once.
+
+A real SIGKILL of a real process, at seeded moments. The job, its box and its container live on.
+All twenty-five moments of a seed are run by ``make torture``.
+"""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from agentops.box.box import Box
+from tests.support.crash_driver import PHASES, Moment
+from tests.support.crashes import ACTS, check_crash
+
+pytestmark = pytest.mark.needs("sshd", "root-namespaces")
+# One moment for each phase, each of another act; the probe stands before any act.
+MOMENTS = (
+    Moment("before_intent", *ACTS[3], delay_ms=0),
+    Moment("intent_durable", *ACTS[0], delay_ms=0),
+    Moment("under_way", *ACTS[2], delay_ms=20),
+    Moment("answered", *ACTS[1], delay_ms=0),
+    Moment("outcome_durable", "list_processes", 1, delay_ms=0),
+)
+
+
+@pytest.fixture(scope="module")
+def box() -> Iterator[Box]:
+    """One box; each crash has a container of its own."""
+    with Box(containers=()) as opened:
+        yield opened
+
+
+def test_the_moments_cover_every_phase() -> None:
+    assert {moment.phase for moment in MOMENTS} == set(PHASES)
+
+
+@pytest.mark.parametrize("number", range(len(MOMENTS)))
+def test_a_killed_controller_loses_nothing_and_repeats_nothing(
+    box: Box, tmp_path: Path, number: int
+) -> None:
+    check_crash(box, tmp_path, str(200 + number), MOMENTS[number])
