@@ -15,7 +15,8 @@ class HostProbed(Observation):
     """One host at one moment. unix_ms is the host's own clock.
 
     tools are found on PATH, tools_off_path only elsewhere: that is how a tool is "not found" in
-    one layer and found in another. load_1m is the kernel's decimal text.
+    one layer and found in another. load_1m is the kernel's decimal text. shell_tax_us is what the
+    login shell's start-up files cost every command, None unless it was asked for.
     """
 
     boot_id: str
@@ -42,6 +43,7 @@ class HostProbed(Observation):
     cgroup: str
     init_comm: str
     init_visible: bool
+    shell_tax_us: Count | None
 
 
 class ProbeHost(ScriptCommand):
@@ -59,10 +61,17 @@ class ProbeHost(ScriptCommand):
     metric_cards: ClassVar[dict[str, str]] = {
         "unix_ms": "The host's wall clock; its distance from the controller's includes half of the"
         " round trip.",
+        "shell_tax_us": "Shortest of three starts of the login shell minus shortest of sh.",
         "memory_available_kib": "The kernel's estimate of what can be had without swapping.",
     }
     python: ClassVar[tuple[str, ...]] = ("identity", "probe_host")
     shell: ClassVar[str | None] = "probe_host"
+
+    measure_shell: bool = False
+
+    def script_arguments(self) -> tuple[str, ...]:
+        """Whether to time the login shell."""
+        return ("shell",) if self.measure_shell else ()
 
     def read(self, rows: Sequence[dict[str, object]]) -> HostProbed | Malformed:
         """One row."""

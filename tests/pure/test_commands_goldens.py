@@ -10,16 +10,7 @@ from hypothesis import strategies as st
 
 from agentops.commands import COMMANDS, Command, Completed, Malformed, Observation
 from agentops.commands.run_argv import RunArgv
-
-FOLDER = Path(__file__).parents[1] / "golden" / "commands"
-GOLDENS = sorted(FOLDER.glob("*/*.json"))
-
-
-def load(path: Path) -> tuple[Command, Completed, dict[str, object]]:
-    golden = json.loads(path.read_text())
-    command = COMMANDS[path.parent.name].model_validate_json(json.dumps(golden["arguments"]))
-    out, err = golden["stdout"].encode(), golden["stderr"].encode()
-    return command, Completed(golden["exit_status"], out, err), golden
+from tests.support.goldens import FOLDER, GOLDENS, load
 
 
 @pytest.mark.parametrize("name", sorted(COMMANDS))

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import pwd
+import subprocess
 import sys
 import time
 
@@ -32,6 +34,28 @@ def memory_kib() -> dict[str, int]:
     return {name: int(value.split()[0]) for name, _, value in pairs if value.split()}
 
 
+def shortest_us(argv: list[str]) -> int | None:
+    """The shortest of three runs; None if it cannot be run."""
+    times = []
+    for _ in range(3):
+        start = time.monotonic_ns()
+        try:
+            subprocess.run(
+                argv, stdin=subprocess.DEVNULL, capture_output=True, timeout=10, check=True
+            )
+        except (OSError, subprocess.SubprocessError):
+            return None
+        times.append((time.monotonic_ns() - start) // 1000)
+    return min(times)
+
+
+def shell_tax_us() -> int | None:
+    """What the login shell's start-up files cost each command, over plain sh."""
+    shell = pwd.getpwuid(os.getuid()).pw_shell
+    taxed, plain = shortest_us([shell, "-c", ":"]), shortest_us(["sh", "-c", ":"])
+    return None if taxed is None or plain is None else max(0, taxed - plain)
+
+
 def main() -> None:
     """One row."""
     path = os.environ.get("PATH", "").split(":")
@@ -40,6 +64,7 @@ def main() -> None:
     memory = memory_kib()
     load = (read_bytes("/proc/loadavg") or b"0 0 0").split()
     row = here()
+    row["shell_tax_us"] = shell_tax_us() if sys.argv[1:] == ["shell"] else None
     row.update(
         unix_ms=time.time_ns() // 10**6,
         uptime_ticks=time.clock_gettime_ns(time.CLOCK_BOOTTIME) * os.sysconf("SC_CLK_TCK") // 10**9,

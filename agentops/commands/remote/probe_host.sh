@@ -46,5 +46,5 @@ printf '{"boot_id":"%s","pid_namespace":%s,"namespace_init_start_ticks":%s,"upti
     "$boot" "$ns" "$init" $((sec * hz + ${frac:-0} * hz / 100)) "$hz" "$(date +%s)"
 printf '"hostname":%s,"kernel":%s,"machine":%s,"python":null,"pidfd":false,"uid":%s,"home":%s,"login_shell":%s,"path":[%s],"tools":{%s},"tools_off_path":{%s},' \
     "$(text "$(uname -n)")" "$(text "$(uname -r)")" "$(text "$(uname -m)")" "$(id -u)" "$home" "$login" "$path" "$tools" "$off"
-printf '"cpus":%s,"load_1m":"%s","memory_total_kib":%s,"memory_available_kib":%s,"cgroup":"%s\\n","init_comm":%s,"init_visible":%s}\n{"done":1}\n' \
+printf '"cpus":%s,"load_1m":"%s","memory_total_kib":%s,"memory_available_kib":%s,"cgroup":"%s\\n","init_comm":%s,"init_visible":%s,"shell_tax_us":null}\n{"done":1}\n' \
     "$cpus" "$load" "$total" "$available" "$cgroup" "$(text "$comm")" "$visible"

@@ -19,6 +19,8 @@ from agentops.commands.remote.identity import (
 # One sample of state D means little; this many, with one wchan, mean that no signal is taken.
 D_SAMPLES = 5
 D_PAUSE_S = 0.05
+# Waits that show as D and yet end at SIGKILL: the parent of a vfork, by the kernel's age.
+KILLABLE_WAITS = frozenset({b"kernel_clone", b"wait_for_vfork_done", b"_do_fork", b"do_fork"})
 # Programs whose end takes sessions or the host with it. Compared with the kernel's comm.
 PROTECTED = frozenset({
     "sshd", "sshd-session", "sshd-auth", "systemd", "init", "tmux: server", "screen", "dockerd",
@@ -48,7 +50,7 @@ def stays_uninterruptible(pid: int) -> bool:
             return False
         places.add(read_bytes("/proc/%d/wchan" % pid))
         time.sleep(D_PAUSE_S)
-    return len(places) == 1
+    return len(places) == 1 and not places & KILLABLE_WAITS
 
 
 def refusal_of(  # noqa: PLR0911 - one guard a line

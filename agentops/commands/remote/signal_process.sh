@@ -33,8 +33,12 @@ set -- $t
 case $1 in Z | X) say false '"zombie"' "$1" ;; esac
 [ "${20}" = "$start" ] || say false '"identity_changed"' "$1"
 if [ "$1" = D ]; then
-    same=yes
-    for _ in 1 2 3; do sleep 1; stat "$pid" && set -- $t && [ "$1" = D ] || same=no; done
+    same=yes w=
+    IFS= read -r w 2>/dev/null <"/proc/$pid/wchan"
+    case $w in kernel_clone | wait_for_vfork_done | _do_fork | do_fork) same=no ;; esac
+    for _ in 1 2 3; do
+        [ $same = yes ] || break
+        sleep 1; stat "$pid" && set -- $t && [ "$1" = D ] || same=no; done
     [ $same = no ] || say false '"uninterruptible"' D
     stat "$pid" && set -- $t && [ "${20}" = "$start" ] || say false '"gone"' absent
 fi
