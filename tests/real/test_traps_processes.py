@@ -331,6 +331,8 @@ async def test_b12_leftovers_in_shared_memory_are_told_from_what_is_held(
     box.run_inside(("sh", "-c", f"head -c 8192 /dev/zero >/dev/shm/{orphan}"))
     box.run_inside(("sh", "-c", f"head -c 4096 /dev/zero >/dev/shm/{held}"))
     try:
+        code = f"import mmap,signal;f=open('/dev/shm/{held}','r+b');m=mmap.mmap(f.fileno(),0)"
+        code += ";signal.pause()"
         code = f"import mmap,signal;f=open('/dev/shm/{held}','r+b');m=mmap.mmap(f.fileno(),0)"box.start_inside(python(code), container="200")
         async with asyncio.timeout(5):
             while True:
