@@ -91,6 +91,7 @@ class Launch(_Part):
     env: dict[str, str] = {}
     start_s: Seconds = 120
     advance_steps: int = Field(default=2, ge=1)
+    settle_s: Seconds = 5
 
 
 class File(_Part):

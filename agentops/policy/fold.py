@@ -44,6 +44,7 @@ from journal.events import (
     IncidentOpened,
     JsonObject,
     ObservationParsed,
+    Verdict,
     VerdictReached,
 )
 
@@ -51,6 +52,11 @@ SAMPLES_MAX = 64
 TAILS_MAX = 8
 DECISIONS_MAX = 256
 _MEMBER = TypeAdapter(Member)
+SETTLED: Mapping[Verdict, Settled] = {
+    "confirmed": "done",
+    "refuted": "not_done",
+    "inconclusive": "unknown",
+}
 _STATUS: Mapping[str, Status] = {
     "command_not_sent": "not_sent",
     "command_completed": "completed",
@@ -78,8 +84,7 @@ def fold(state: PolicyState, event: Event, observation: JsonValue | None = None)
         case DecisionMade() as made:
             return _decided(state, event, made)
         case VerdictReached() as reached:
-            judged = Judged(reached.condition, reached.verdict, event.ts_us, state.order, event.id)
-            return replace(state, verdicts=(*state.verdicts, judged))
+            return _judged(state, event, reached)
         case _:
             return _command(state, event, observation)
 
@@ -221,6 +226,16 @@ def _probing(
         state.order if succeeded else row.last_order,
     )
     return replace(state, probing=tuple(row for _, row in sorted(rows.items())))
+
+
+def _judged(state: PolicyState, event: Event, reached: VerdictReached) -> PolicyState:
+    """A verdict; one on whether a command took effect settles that command."""
+    judged = Judged(reached.condition, reached.verdict, event.ts_us, state.order, event.id)
+    state = replace(state, verdicts=(*state.verdicts, judged))
+    command_id = reached.condition.get("command_id")
+    if not isinstance(command_id, str):
+        return state
+    return _each_act(state, command_id, settled=SETTLED[reached.verdict], event=event.id)
 
 
 def _each_act(

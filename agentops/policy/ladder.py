@@ -157,6 +157,9 @@ def _after(view: View, process: Process, victim: Identity, act: Act) -> Step:
     if view.now_us < over_at:
         hit = RuleHit("G3", f"the grace of rung {rung} is not over", act.events)
         return Step(moves.wait_absent((victim,), over_at - view.now_us), (hit,), rung=rung)
+    if view.table is None or view.table.at_us < over_at:
+        hit = RuleHit("G3", "did it live on when its grace was over?", act.events)
+        return Step(moves.list_processes(), (hit,), rung=rung)
     about = Interrupted(view, process, act)
     scores = weigh(about)
     lead_db = view.config.limits.lead_db

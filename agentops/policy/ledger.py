@@ -13,6 +13,8 @@ from journal.events import Effect, Identity, JsonObject, Resolution, Verdict
 
 Status = Literal["in_doubt", "completed", "failed", "unknown", "not_sent"]
 Role = Literal["trainer", "worker", "supervisor"]
+# A failed act's answer could not be read or was a failure: it may have changed something.
+MAYBE = frozenset({"in_doubt", "unknown", "failed"})
 Settled = Literal["done", "not_done", "unknown"]
 
 
@@ -42,7 +44,7 @@ class Act:
     @property
     def open(self) -> bool:
         """Whether it may have run without anybody knowing yet."""
-        return self.status in {"in_doubt", "unknown"} and self.settled is None
+        return self.status in MAYBE and self.settled is None
 
     @property
     def signal(self) -> str:
@@ -53,7 +55,7 @@ class Act:
     @property
     def delivered(self) -> Literal["yes", "no", "unknown"]:
         """For a signal: whether the kernel took it, as the host said or a probe settled."""
-        if self.status in {"in_doubt", "unknown"}:
+        if self.status in MAYBE:
             if self.settled == "done":
                 return "yes"
             return "no" if self.settled == "not_done" else "unknown"

@@ -48,6 +48,7 @@ def _settle(act: Act, verdict: Verdict, reason: str, *events: str) -> Step:
         "kind": TOOK_EFFECT,
         "command_id": act.command_id,
         "command": act.command,
+        "status": act.status,
     }
     evidence = (*act.events, *events)
     return Step(Judge(condition, verdict, reason, evidence), (RuleHit("G14", reason, evidence),))

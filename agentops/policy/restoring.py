@@ -147,7 +147,7 @@ def _would_fail_again(view: View, need: str) -> Step | None:
 def start_refuted(view: View, launch: Act) -> bool:
     """Whether *launch* was shown not to lead to progress."""
     judged = view.verdict(STARTED, after=launch.order)
-    return (launch.status == "failed") or (judged is not None and judged.verdict == "refuted")
+    return launch.settled == "not_done" or (judged is not None and judged.verdict == "refuted")
 
 
 def _crash_loop(view: View) -> Step | None:
@@ -198,19 +198,21 @@ def starting(view: View) -> Step | None:
         return Step(moves.list_processes(), (RuleHit("start", "does it live?", launch.events),))
     launch_id = str(launch.arguments.get("launch_id"))
     ours = tuple(s for s in view.samples_after(launch.last_order) if s.launch_id == launch_id)
-    if _proven(ours, launch_table):
+    if _proven(launch, ours, launch_table):
         return _start_confirmed(view, launch, ours)
     failure = _start_failed(view, launch, ours, launch_table)
     return _keep_looking(view, launch, ours) if failure is None else failure
 
 
-def _proven(ours: tuple[Sample, ...], launch: Launch) -> bool:
-    """Steps advanced by as many as asked since the first sign, one process, loss finite."""
+def _proven(act: Act, ours: tuple[Sample, ...], launch: Launch) -> bool:
+    """Steps went on in one process past the settling time, by as many as asked; loss finite."""
     if not ours:
         return False
     first, last = ours[0], ours[-1]
     same = (first.pid, first.start_ticks) == (last.pid, last.start_ticks)
-    return same and last.step - first.step >= launch.advance_steps and finite(last.loss) is True
+    settled = last.at_us - act.at_us >= launch.settle_s * SECOND_US
+    moved = last.step - first.step >= launch.advance_steps and last.step > ours[-2].step
+    return same and settled and moved and finite(last.loss) is True
 
 
 def _start_confirmed(view: View, launch: Act, ours: tuple[Sample, ...]) -> Step:

@@ -17,7 +17,9 @@ RESPAWNS_MAX = 2
 
 def stopping(view: View) -> Step | None:
     """The next step of stopping, or None when no member lives and no successor may be coming."""
-    if not view.seen_after(view.acted_order) or not view.table_fresh(view.config.limits.fresh_s):
+    waited = view.fact("wait", "process_absent")
+    since = max(view.acted_order, -1 if waited is None else waited.order)
+    if not view.seen_after(since) or not view.table_fresh(view.config.limits.fresh_s):
         return Step(moves.list_processes(), (RuleHit("G14", "what lives now is not known"),))
     table = view.table
     if table is None:
@@ -42,6 +44,8 @@ def _flapping(view: View, table: ProcessTable) -> Step | None:
     if len(ended) <= RESPAWNS_MAX or not view.roles.trainers or view.roles.supervisors:
         return None
     newest = view.roles.trainers[-1]
+    if newest.launch_id in {act.arguments.get("launch_id") for act in view.launches}:
+        return None
     hit = RuleHit("flapping", "it was started again more than twice", (newest.event,))
     reason = f"process {newest.pid} was started again by something that no evidence names"
     return Step(Close("HANDED_OVER", reason, (newest.event,)), (hit,), lead="H5")

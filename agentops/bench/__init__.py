@@ -1,0 +1,1 @@
+"""How well the engine does: simulated worlds under seeds, with an oracle that knows the truth."""

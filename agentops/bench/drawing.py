@@ -1,0 +1,165 @@
+"""Drawing a world from a seed: the job's habits, its neighbours, the connection, the goal.
+
+Here: what is drawn, with which odds. Not here: running it.
+"""
+
+from dataclasses import dataclass
+from random import Random
+from typing import Literal
+
+from agentops.bench.world import (
+    CODE,
+    HEARTBEAT,
+    LOG,
+    NEW_SHA256,
+    SCRIPT,
+    SECOND_US,
+    Habit,
+    Process,
+    World,
+)
+from agentops.policy import Job, PolicyConfig
+
+_TRAINERS: tuple[Habit, ...] = (
+    "plain",
+    "plain",
+    "threads",
+    "threads",
+    "ignores",
+    "slow",
+    "deaf",
+    "stuck",
+    "stopped",
+)
+_RELAUNCH = ("good", "good", "good", "dies", "stands", "diverges")
+
+
+@dataclass(frozen=True, slots=True)
+class Drawn:
+    """What the seed made of it, for a person who looks into a red one."""
+
+    goal: Literal["recover", "stop"]
+    trainer: Habit | None
+    supervisor: Habit | None
+    workers: int
+    patched: bool
+    hangs: bool
+    diverges: bool
+    relaunch: str
+    fault_rate: float
+    lost_in_row_max: int
+
+
+def simulated_config(rules: PolicyConfig) -> PolicyConfig:
+    """*rules* with the simulated job in them."""
+    job = Job.model_validate(
+        {
+            "role_match": {"cmd_contains": "train_dflash_pipeline.py"},
+            "supervisor": {"cmd_contains": "run.sh"},
+            "progress": {"heartbeat": HEARTBEAT, "log": LOG, "stall_s": 20, "watch_s": 10},
+            "stop": {
+                "respawn_s": 3,
+                "grace": {
+                    "interrupt_s": 5,
+                    "terminate_s": 5,
+                    "kill_s": 5,
+                    "graceful_max_s": 60,
+                },
+            },
+            "launch": {
+                "argv": ["python3", "-P", SCRIPT],
+                "cwd": "/job",
+                "log": LOG,
+                "start_s": 30,
+            },
+            "repair": [
+                {
+                    "id": "corrected",
+                    "when": {"differs": True},
+                    "files": [{"path": CODE, "source": "code.py", "sha256": NEW_SHA256}],
+                }
+            ],
+        }
+    )
+    return rules.model_copy(update={"job": {"job": job}})
+
+
+def draw_world(random: Random, world: World) -> Drawn:
+    """Fill *world*; the order of draws is part of a seed's meaning."""
+    runs = random.random() < 0.95  # noqa: PLR2004 - odds
+    supervisor: Habit | None = None
+    if runs and random.random() < 0.3:  # noqa: PLR2004 - odds
+        supervisor = random.choice(("waits", "traps"))
+    trainer = random.choice(_TRAINERS) if runs else None
+    launch_id = random.choice((None, "launch-0"))
+    workers = random.choice((0, 0, 1, 3)) if runs else 0
+    _neighbours(random, world)
+    hangs, diverges = random.random() < 0.2, random.random() < 0.1  # noqa: PLR2004 - odds
+    if trainer is not None:
+        process = _job(random, world, trainer, supervisor, launch_id, workers)
+        state = world.train(process)
+        state.hangs_at = 0 if hangs else None
+        state.diverges_at = 5 if diverges else None
+        world.pass_time(random.randrange(4 * SECOND_US))
+    patched = random.random() < 0.3  # noqa: PLR2004 - odds
+    world.sha256 = NEW_SHA256 if patched else world.sha256
+    relaunch = random.choice(_RELAUNCH)
+    world.relaunch_habit = relaunch  # type: ignore[assignment]  # drawn from its values
+    return Drawn(
+        goal=random.choice(("recover", "recover", "stop")),
+        trainer=trainer,
+        supervisor=supervisor,
+        workers=workers,
+        patched=patched,
+        hangs=hangs,
+        diverges=diverges,
+        relaunch=relaunch,
+        fault_rate=random.choice((0.0, 0.0, 0.05, 0.2)),
+        lost_in_row_max=random.choice((1, 2)),
+    )
+
+
+def _job(
+    random: Random,
+    world: World,
+    habit: Habit,
+    supervisor: Habit | None,
+    launch_id: str | None,
+    workers: int,
+) -> Process:
+    parent, session = 1, None
+    if supervisor is not None:
+        wrapper = world.spawn(
+            "supervisor", supervisor, ("sh", "/job/run.sh"), launch_id=launch_id, comm="sh"
+        )
+        parent, session = wrapper.pid, wrapper.sid
+        world.respawn_us = random.choice((SECOND_US // 5, SECOND_US))
+        world.respawn_habit = habit
+    words = ("python3", "-P", SCRIPT) if random.random() < 0.8 else ("trainer",)  # noqa: PLR2004 - odds
+    process = world.spawn("trainer", habit, words, ppid=parent, sid=session, launch_id=launch_id)
+    world.worker_lives_us = random.choice((0, 2 * SECOND_US, -1))
+    for _ in range(workers):
+        world.spawn(
+            "worker",
+            "plain",
+            ("python3", "-c", "from multiprocessing.spawn import spawn_main"),
+            ppid=process.pid,
+            sid=process.sid,
+            launch_id=launch_id,
+        )
+    return process
+
+
+def _neighbours(random: Random, world: World) -> None:
+    """Processes that look like the job, and that nobody may signal."""
+    choices = (
+        ("less", ("less", SCRIPT), 0),
+        ("python3", ("python3", "/root/snapshot_download.py", "--for", SCRIPT), 0),
+        ("python3", ("python3", "-P", SCRIPT), 1_000),
+        ("tmux: server", ("tmux", "new", "-d", "bash /job/run.sh"), 0),
+        ("python3", ("/usr/bin/python3", "/usr/bin/networkd-dispatcher"), 0),
+        ("tar", ("tar", "czf", "/backup.tgz", SCRIPT), 0),
+    )
+    for comm, cmdline, uid in choices:
+        if random.random() < 0.4:  # noqa: PLR2004 - odds
+            world.spawn("innocent", "innocent", cmdline, comm=comm, uid=uid)

@@ -1,0 +1,304 @@
+"""One seed, one world, one loop, one verdict of the oracle.
+
+Here: drawing a world and the faults of its connection, driving the engine through it with events
+made on the spot, and judging by the truth. A red seed is run again by its number alone. Not here:
+the physics (``agentops.bench.world``); real processes are the other benchmark's matter.
+
+The engine sees events only: no name of a habit, no truth, no seed.
+"""
+
+from dataclasses import dataclass
+from random import Random
+from typing import Literal
+
+from agentops.bench.answers import answer
+from agentops.bench.drawing import Drawn, draw_world
+from agentops.bench.world import SECOND_US, World
+from agentops.policy import (
+    Close,
+    Decision,
+    Judge,
+    Pause,
+    PolicyConfig,
+    PolicyState,
+    Run,
+    decide,
+    fold,
+)
+from agentops.policy.fold import SETTLED
+from agentops.policy.reconciling import TOOK_EFFECT
+from agentops.policy.rules import EFFECT_OF
+from journal.envelope import Actor, Event, HostRef
+from journal.events import (
+    CommandCompleted,
+    CommandFailed,
+    CommandIntended,
+    CommandNotSent,
+    CommandOutcomeUnknown,
+    CommandReconciled,
+    ConfigurationLoaded,
+    DecisionMade,
+    Identity,
+    IncidentOpened,
+    JsonObject,
+    ObservationParsed,
+    Payload,
+    Resolution,
+    VerdictReached,
+)
+
+DECISIONS_MAX = 400
+EPOCH_US = 1_700_000_000 * SECOND_US
+Carried = Literal["ended", "not_sent", "lost_before", "lost_after", "failed"]
+
+
+@dataclass(frozen=True, slots=True)
+class Simulated:
+    """What became of one seed. findings are breaches; an empty tuple is green."""
+
+    seed: int
+    resolution: Resolution | None
+    reason: str
+    decisions: int
+    signals: tuple[str, ...]
+    findings: tuple[str, ...]
+    drawn: Drawn
+
+
+class _Run:
+    """One loop over one world, its events kept for a second, independent folding."""
+
+    def __init__(self, seed: int, config: PolicyConfig) -> None:
+        self.random = Random(seed)  # noqa: S311 - a seed that can be told is the point
+        self.world = World()
+        self.drawn = draw_world(self.random, self.world)
+        self.config = config
+        self.state = PolicyState()
+        self.events: list[tuple[Event, JsonObject | None]] = []
+        self.decisions: list[Decision] = []
+        self.signals: list[str] = []
+        self.lost_in_row = 0
+
+    def emit(self, payload: Payload, observation: JsonObject | None = None) -> Event:
+        """An event as a journal would give it back, folded at once."""
+        seq = len(self.events)
+        now_us = self.now_us()
+        event = Event(
+            id=f"e{seq:06d}",
+            stream="s1-00000000",
+            seq=seq,
+            prev="",
+            leaf="",
+            ts_us=now_us,
+            mono_ns=self.world.now_us * 1_000,
+            boot="boot",
+            incident="incident",
+            host=HostRef("simulated", "local"),
+            actor=Actor("engine", "simulation"),
+            cause=None,
+            idem=None,
+            kind=str(getattr(payload, "kind", "")),
+            schema=1,
+            payload=payload,
+            out={},
+            redacted={},
+            line=b"",
+        )
+        self.events.append((event, observation))
+        self.state = fold(self.state, event, observation)
+        return event
+
+    def now_us(self) -> int:
+        """The controller's wall clock."""
+        return EPOCH_US + self.world.now_us
+
+    def begin(self) -> None:
+        """Open the incident under the drawn goal."""
+        self.emit(IncidentOpened(title="simulated", job="job"))
+        terms: JsonObject = {
+            "goal": self.drawn.goal,
+            "tier": "dev",
+            "shadow": False,
+            "host": "simulated",
+            "learned_grace_s": 0,
+        }
+        self.emit(
+            ConfigurationLoaded(
+                digest=self.config.digest(), source="simulated", body={"terms": terms}
+            )
+        )
+
+    def step(self) -> Close | None:
+        """One decision, carried out; gives the close that ends the run."""
+        decision = decide(self.state, self.config, self.now_us())
+        self.decisions.append(decision)
+        self.emit(
+            DecisionMade(
+                decision_id=decision.decision_id,
+                now_us=decision.now_us,
+                configuration=self.state.configuration,
+                inputs_sha256=decision.inputs_sha256,
+                decision=decision.body(),
+                decision_sha256=decision.sha256(),
+            )
+        )
+        match decision.action:
+            case Run() as run:
+                self._command(run, decision)
+            case Judge() as judge:
+                self._judge(judge)
+            case Pause() as pause:
+                self.world.pass_time(max(0, pause.until_us - self.now_us()))
+            case Close() as close:
+                return close
+        return None
+
+    def _judge(self, judge: Judge) -> None:
+        self.emit(
+            VerdictReached(
+                condition=judge.condition,
+                verdict=judge.verdict,
+                reason=judge.reason,
+                evidence=judge.evidence,
+            )
+        )
+        if judge.condition.get("kind") == TOOK_EFFECT and judge.condition.get("status") != "failed":
+            self.emit(
+                CommandReconciled(
+                    command_id=str(judge.condition.get("command_id")),
+                    settled=SETTLED[judge.verdict],
+                    evidence=judge.evidence,
+                )
+            )
+
+    def _carried(self) -> Carried:
+        """Whether the connection holds this time; never broken for ever."""
+        if self.lost_in_row >= self.drawn.lost_in_row_max:
+            self.lost_in_row = 0
+            return "ended"
+        if self.random.random() >= self.drawn.fault_rate:
+            self.lost_in_row = 0
+            return "ended"
+        self.lost_in_row += 1
+        kinds: tuple[Carried, ...] = ("not_sent", "lost_before", "lost_after", "failed")
+        return self.random.choice(kinds)
+
+    def _command(self, run: Run, decision: Decision) -> None:
+        effect = EFFECT_OF.get(run.command, "observes")
+        command_id = f"c{len(self.events)}"
+        victims: tuple[Identity, ...] = ()
+        if run.command == "signal_process":
+            victims = (Identity.model_validate(run.arguments.get("victim")),)
+            self.signals.append(str(run.arguments.get("signal")))
+        self.emit(
+            CommandIntended(
+                command_id=command_id,
+                command=run.command,
+                definition="",
+                arguments=run.arguments,
+                argv=(),
+                route=(),
+                effect=effect,
+                intrusiveness=0,
+                retry="reconcile",
+                deadline_ms=1_000,
+                victims=victims,
+                decision_id=decision.decision_id,
+                authority="simulation",
+                reason="",
+            )
+        )
+        self._outcome(run, command_id)
+
+    def _outcome(self, run: Run, command_id: str) -> None:
+        how = self._carried()
+        if how == "not_sent":
+            self.world.pass_time(SECOND_US)
+            self.emit(CommandNotSent(command_id=command_id, reason="unreachable", detail=""))
+            return
+        observation: JsonObject | None = None
+        if how != "lost_before":
+            observation = answer(self.world, run.command, run.arguments)
+        if how in {"lost_before", "lost_after"}:
+            reason = self.random.choice(("connection_lost", "controller_died"))
+            self.world.pass_time(SECOND_US)
+            self.emit(
+                CommandOutcomeUnknown(
+                    command_id=command_id,
+                    reason="connection_lost" if reason == "connection_lost" else "controller_died",
+                    detail="",
+                    duration_ms=1_000,
+                )
+            )
+        elif how == "failed":
+            fault = "malformed"
+            self.emit(
+                CommandFailed(command_id=command_id, exit_status=1, duration_ms=1, fault=fault)
+            )
+        else:
+            self.emit(CommandCompleted(command_id=command_id, exit_status=0, duration_ms=1))
+            self.emit(
+                ObservationParsed(
+                    command_id=command_id,
+                    command=run.command,
+                    definition="",
+                    parser_version=1,
+                    observation=None,
+                ),
+                observation,
+            )
+
+
+def simulate(seed: int, config: PolicyConfig) -> Simulated:
+    """Run one seed to its close and judge it."""
+    run = _Run(seed, config)
+    run.begin()
+    close: Close | None = None
+    while close is None and len(run.decisions) < DECISIONS_MAX:
+        close = run.step()
+    run.world.pass_time(5 * SECOND_US)
+    findings = (*_truth(run, close), *_again(run))
+    return Simulated(
+        seed=seed,
+        resolution=None if close is None else close.resolution,
+        reason="no end" if close is None else close.reason,
+        decisions=len(run.decisions),
+        signals=tuple(run.signals),
+        findings=findings,
+        drawn=run.drawn,
+    )
+
+
+def _truth(run: _Run, close: Close | None) -> tuple[str, ...]:
+    """What the oracle holds against the run."""
+    world = run.world
+    found = [f"innocent {pid} got {name}" for pid, name in world.hurt]
+    if close is None:
+        return (*found, f"no end within {DECISIONS_MAX} decisions")
+    living = world.job()
+    if close.resolution == "STOPPED" and living:
+        found.append(f"false green: STOPPED, and {[p.pid for p in living]} live")
+    if close.resolution == "RECOVERED":
+        trainers = [p for p in living if p.role == "trainer"]
+        moving = world.trainer is not None and world.trainer.state == "training"
+        if len(trainers) != 1 or not moving:
+            found.append(f"false green: RECOVERED, and {len(trainers)} trainers live")
+    if close.resolution == "NOTHING_TO_DO" and run.signals:
+        found.append("NOTHING_TO_DO after signals")
+    if run.signals and run.signals[0] == "KILL":
+        found.append("the first signal was KILL")
+    return tuple(found)
+
+
+def _again(run: _Run) -> tuple[str, ...]:
+    """Folding and deciding again from the events alone must give the same bytes."""
+    state = PolicyState()
+    number = 0
+    for event, observation in run.events:
+        if isinstance(event.payload, DecisionMade):
+            again = decide(state, run.config, event.payload.now_us)
+            if again.sha256() != event.payload.decision_sha256:
+                return (f"decision {number} differs when made again",)
+            number += 1
+        state = fold(state, event, observation)
+    return ()

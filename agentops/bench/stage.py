@@ -1,0 +1,364 @@
+"""Setting the stage: a box, the job with its faults, the innocents, the cards, the policy for it.
+
+Here: everything that is there before anybody acts. Not here: acting (``agentops.bench.running``),
+trouble on the way (``agentops.bench.trouble``), judging. Folders, marks and ids are drawn, so that
+nothing the engine can see names a scenario.
+"""
+
+import json
+import math
+import os
+import shutil
+import signal
+import socket
+import struct
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from importlib.resources import files
+from pathlib import Path
+from random import Random
+
+from agentops.bench.scenario import InnocentKind, Scenario
+from agentops.bench.truth import MARK, World, has_mark
+from agentops.box import Box, Oracle, Truth
+from agentops.box.waiting import wait_for
+from agentops.hosts import Host, Layer
+from agentops.policy import PolicyConfig, parse_policy
+from agentops.recover import Sources, read_sources
+
+CONTAINER = "200"
+SCRIPT = "train_dflash_pipeline.py"
+OTHER_SCRIPT = "pretrain_main.py"
+WRAPPER = "run.sh"
+JOB = "job"
+NOBODY = 65_534
+READY_STEP = 5
+_READY_S = 30.0
+_LOOP = 'while :; do "$@"; sleep 0.2; done'
+_TRAP = 'stop=; trap "stop=1" TERM; while [ -z "$stop" ]; do "$@"; sleep 0.2; done'
+
+
+@dataclass(slots=True)
+class Stage:
+    """One staged world: what was set up, and how to reach it."""
+
+    scenario: Scenario
+    scale: float
+    box: Box
+    oracle: Oracle
+    folder: Path
+    world: World
+    random: Random
+    python: str
+    port: int
+    started: list[Truth] = field(default_factory=list)
+
+    @property
+    def script(self) -> str:
+        """The file that is run first."""
+        return OTHER_SCRIPT if self.scenario.trainer.renamed else SCRIPT
+
+    @property
+    def host(self) -> Host:
+        """The container as an inventory entry of tier dev."""
+        address = self.box.address
+        return Host(
+            name="box",
+            address=address.address,
+            port=address.port,
+            user=address.user,
+            key=address.key,
+            host_key=address.host_key,
+            layers=(Layer(kind="pct", argument=CONTAINER),),
+            tier="dev",
+        )
+
+    def seconds(self, natural: float) -> int:
+        """A duration of the policy file at this time scale, in whole seconds, one at least."""
+        return max(1, math.ceil(natural * self.scale))
+
+
+def set_stage(
+    scenario: Scenario, box: Box, oracle: Oracle, *, scale: float, random: Random
+) -> Stage:
+    """Set up everything that *scenario* says, and wait until it is so."""
+    mark = f"{random.getrandbits(64):016x}"
+    folder = box.directory / f"{random.getrandbits(32):08x}"
+    folder.mkdir()
+    box.directory.chmod(0o711)
+    gpu = scenario.gpu
+    registry = None if gpu is None else folder / "cards"
+    world = World(
+        processes=lambda: box.processes(CONTAINER),
+        mark=mark,
+        folder=folder,
+        registry=registry,
+        release_s=0 if gpu is None else gpu.release_s * scale,
+    )
+    python = shutil.which("python3") or sys.executable
+    stage = Stage(scenario, scale, box, oracle, folder, world, random, python, free_port())
+    _write_files(stage, registry)
+    for number, kind in enumerate(scenario.innocents):
+        _start_innocent(stage, kind, number)
+    _start_job(stage)
+    _watch_everybody(stage)
+    return stage
+
+
+def free_port() -> int:
+    """A port that nothing listens on now."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def policy_for(stage: Stage, shipped: str) -> tuple[PolicyConfig, Sources]:
+    """The shipped policy with the staged job in it, as its owner would have written it."""
+    scenario, folder, seconds = stage.scenario, stage.folder, stage.seconds
+    env = {MARK: stage.world.mark}
+    table: dict[str, object] = {
+        "role_match": {"cmd_contains": SCRIPT},
+        "gpu": scenario.gpu is not None,
+        "progress": {
+            "heartbeat": str(folder / "out" / "heartbeat.json"),
+            "log": str(folder / "train.log"),
+            "stall_s": seconds(15),
+            "watch_s": seconds(10),
+        },
+        "stop": {
+            "respawn_s": seconds(3),
+            "grace": {
+                "interrupt_s": seconds(10),
+                "terminate_s": seconds(30),
+                "kill_s": seconds(10),
+                "graceful_max_s": seconds(300),
+            },
+        },
+        "launch": {
+            "argv": _argv(stage),
+            "cwd": str(folder),
+            "log": str(folder / "train.log"),
+            "env": env,
+            "start_s": max(8, seconds(60)),
+        },
+    }
+    if scenario.trainer.parent in {"loop", "trap"}:
+        table["supervisor"] = {"cmd_contains": WRAPPER}
+    if scenario.goal == "recover" and scenario.trainer.hangs_at_step is None:
+        patch = folder.parent / "patch.py"
+        patch.write_text("VERSION = 2\n")
+        table["repair"] = [
+            {
+                "id": "dispatch",
+                "when": {"differs": True},
+                "files": [{"path": str(folder / "dispatch.py"), "source": str(patch)}],
+            }
+        ]
+    body = parse_policy(shipped, "dev.toml").body()
+    limits = body.get("limits")
+    scaled = {"backoff_s": seconds(10), "backoff_max_s": seconds(300)}
+    body["job"] = {JOB: table}
+    body["limits"] = {**(limits if isinstance(limits, dict) else {}), **scaled}
+    return read_sources(PolicyConfig.model_validate(body), folder)
+
+
+def _argv(stage: Stage) -> list[str]:
+    return [stage.python, "-S", "-P", str(stage.folder / stage.script), "run.json"]
+
+
+def _inside(name: str) -> bytes:
+    return (files("agentops.bench") / "inside" / name).read_bytes()
+
+
+def _write_files(stage: Stage, registry: Path | None) -> None:
+    """The job's own files, and the stand-in for nvidia-smi."""
+    scenario, folder = stage.scenario, stage.folder
+    (folder / stage.script).write_bytes(_inside("trainer.py"))
+    if stage.script != SCRIPT:
+        (folder / SCRIPT).write_bytes(_inside("trainer.py"))
+    (folder / "multiprocessing_spawn.py").write_bytes(_inside("worker.py"))
+    (folder / "dispatch.py").write_text("VERSION = 1\n")
+    (folder / "run.json").write_text('{"run_id": "r1"}\n')
+    (folder / "out").mkdir()
+    gpu = scenario.gpu
+    if gpu is not None and registry is not None:
+        registry.mkdir()
+        programs = stage.box.directory / "containers" / CONTAINER / "bin"
+        # The one that a host's PATH finds first: the container's own.
+        (programs / "nvidia-smi").write_bytes(
+            f"#!{stage.python} -S\n".encode() + _inside("nvidia_smi.py")
+        )
+        (programs / "nvidia-smi").chmod(0o755)
+        cards = {
+            "registry": str(registry),
+            "devices": gpu.devices,
+            "release_s": gpu.release_s * stage.scale,
+            "tool": gpu.tool,
+        }
+        (programs / "cards.json").write_text(json.dumps(cards))
+    _write_traps(stage)
+
+
+def _write_traps(stage: Stage) -> None:
+    """What only a later start meets: a full shared memory, a model with a cut shard."""
+    start, folder = stage.scenario.start, stage.folder
+    if start.shm_full:
+        (folder / "shm").mkdir()
+        mounted = ["mount", "-t", "tmpfs", "-o", "size=512k", "stage", str(folder / "shm")]
+        filled = f"head -c 300000 /dev/zero > {folder}/shm/psm_0badcafe"
+        model = f"head -c 100000 /dev/zero > {folder}/shm/model.safetensors"
+        for argv in (mounted, ["sh", "-c", f"{filled}; {model}"]):
+            stage.box.run_inside(argv, container=CONTAINER)
+    if start.model_cut:
+        (folder / "model").mkdir()
+        (folder / "model" / "config.json").write_text("{}")
+        header = json.dumps(
+            {"w": {"dtype": "F32", "shape": [1024], "data_offsets": [0, 4096]}}
+        ).encode()
+        shard = folder / "model" / "model-00001-of-00001.safetensors"
+        shard.write_bytes(struct.pack("<Q", len(header)) + header + b"\0" * 100)
+
+
+def _habits(stage: Stage, lock: str | None) -> dict[str, object]:
+    scenario = stage.scenario
+    trainer = scenario.trainer.model_dump(mode="json")
+    trainer["winding_down_s"] = scenario.trainer.winding_down_s * stage.scale
+    gpu = scenario.gpu
+    registry = str(stage.folder / "cards")
+    return {
+        "run_id": "r1",
+        "trainer": trainer,
+        "start": scenario.start.model_dump(mode="json"),
+        "gpu": None if gpu is None else {**gpu.model_dump(mode="json"), "registry": registry},
+        "ready_step": READY_STEP,
+        "port": stage.port,
+        "lock": lock,
+    }
+
+
+def _start_job(stage: Stage) -> None:
+    """Start the job as its owner did, and wait until it is what the scenario says."""
+    trainer = stage.scenario.trainer
+    lock = None
+    if stage.scenario.start.stale_lock:
+        other = _python_innocent(stage, "cron_report", ("--daily",), 90)
+        lock = f"{other.identity.pid} 1"
+    (stage.folder / "habits.json").write_text(json.dumps(_habits(stage, lock)))
+    if trainer.ended == "never_ran":
+        return
+    env = {MARK: stage.world.mark, "STAGE_FIRST": "1"}
+    if trainer.launch_id:
+        env["AGENTOPS_LAUNCH_ID"] = f"{stage.random.getrandbits(48):012x}"
+    argv = _argv(stage)
+    place = {"container": CONTAINER, "cwd": stage.folder, "log": stage.folder / "train.log"}
+    match trainer.parent:
+        case "loop" | "trap" | "undeclared":
+            script = stage.folder / WRAPPER
+            script.write_text(_TRAP if trainer.parent == "trap" else _LOOP)
+            stage.box.start_inside(["sh", str(script), *argv], env=env, **place)
+        case "shell" | "careless":
+            child = {"CHILD": ";".join(f"{key}={value}" for key, value in env.items())}
+            careless = {"CARELESS": "1"} if trainer.parent == "careless" else {}
+            words = ("-l", "--", *argv)
+            _python_innocent(stage, "session", words, 91, env={**child, **careless}, **place)
+        case "init":
+            stage.box.start_inside(argv, env=env, **place)
+    wait_for(partial(_ready, stage), _READY_S, "the staged job")
+    if trainer.suspended:
+        _suspend(stage)
+
+
+def _ready(stage: Stage) -> bool | None:
+    """Whether the job is what the scenario says: under way, stuck, or ended."""
+    trainer, world = stage.scenario.trainer, stage.world
+    if trainer.ended != "no":
+        made = world.place()[1] >= READY_STEP
+        return (made and not world.job()) or None
+    if trainer.stuck:
+        return any(truth.state == "D" for truth in world.job()) or None
+    wanted = 1 + trainer.workers + (trainer.parent in {"loop", "trap", "undeclared"})
+    return (world.place()[1] >= READY_STEP and len(world.job()) >= wanted) or None
+
+
+def _suspend(stage: Stage) -> None:
+    pid = stage.world.place()[0]
+    for truth in stage.world.job():
+        if truth.identity.pid == pid:
+            os.kill(truth.outer_pid, signal.SIGSTOP)
+
+
+def _start_innocent(stage: Stage, kind: InnocentKind, number: int) -> None:
+    folder = stage.folder
+    script = str(folder / SCRIPT)
+    match kind:
+        case "viewer":
+            stage.box.start_inside(("tail", "-f", script), container=CONTAINER)
+        case "archiver":
+            loop = "while :; do sleep 1; done"
+            stage.box.start_inside(("sh", "-c", loop, "archive", f"{script}.log"), container=CONTAINER)
+        case "editor":
+            _python_innocent(stage, "vim", (SCRIPT,), number)
+        case "download":
+            _python_innocent(stage, "snapshot_download", ("Qwen/Qwen3.6-27B", "--for", SCRIPT), number)
+        case "daemon":
+            _python_innocent(stage, "networkd-dispatcher", ("--run-startup-triggers",), number)
+        case "notebook":
+            _python_innocent(stage, "ipykernel_launcher", ("-f", "kernel.json"), number, cwd=folder)
+        case "other_user" | "sibling":
+            _start_other_job(stage, kind, number)
+
+
+def _python_innocent(
+    stage: Stage,
+    name: str,
+    words: Sequence[str],
+    number: int,
+    *,
+    env: Mapping[str, str] | None = None,
+    cwd: Path | None = None,
+    container: str = CONTAINER,
+    log: Path | None = None,
+) -> Truth:
+    """Start an innocent that notes its signals; gives the process."""
+    place = stage.box.directory / f"other-{number}"
+    place.mkdir()
+    program = place / f"{name}.py"
+    program.write_bytes(_inside("innocent.py"))
+    notes = place / "notes"
+    argv = (stage.python, "-S", str(program), str(notes), *words)
+    truth = stage.box.start_inside(argv, container=container, env=env, cwd=cwd, log=log)
+    ready = place / "notes.ready"
+    wait_for(lambda: ready.exists() or None, _READY_S, f"innocent {name}")
+    stage.oracle.watch(name, truth, place / "notes.signals")
+    return truth
+
+
+def _start_other_job(stage: Stage, kind: str, number: int) -> None:
+    """A job of the same name that is somebody else's: a well-behaved trainer of its own."""
+    folder = stage.box.directory / f"work-{number}"
+    (folder / "out").mkdir(parents=True)
+    (folder / SCRIPT).write_bytes(_inside("trainer.py"))
+    habits = {**_habits(stage, None), "trainer": {}, "start": {}, "gpu": None}
+    (folder / "habits.json").write_text(json.dumps(habits))
+    argv = (stage.python, "-S", "-P", str(folder / SCRIPT), "run.json")
+    if kind == "other_user":
+        for path in (folder, folder / "out", *folder.iterdir()):
+            os.chown(path, NOBODY, NOBODY)
+        argv = ("setpriv", f"--reuid={NOBODY}", f"--regid={NOBODY}", "--clear-groups", *argv)
+    stage.box.start_inside(
+        argv, container=CONTAINER, cwd=folder, log=folder / "train.log", env={"STAGE_FIRST": "1"}
+    )
+    beat = folder / "out" / "heartbeat.json"
+    wait_for(lambda: beat.exists() or None, _READY_S, f"innocent {kind}")
+
+
+def _watch_everybody(stage: Stage) -> None:
+    """Whoever is there and is not of the job is an innocent, the box's own processes included."""
+    known = {watched.truth.outer_pid for watched in stage.oracle.watched}
+    outside = stage.box.processes() if stage.box.isolation == "root" else ()
+    for truth in (*stage.box.processes(CONTAINER), *outside):
+        if truth.outer_pid in known or truth.state == "Z" or has_mark(truth, stage.world.mark):
+            continue
+        stage.oracle.watch(" ".join(truth.cmdline)[:80], truth)
