@@ -333,7 +333,7 @@ async def test_b12_leftovers_in_shared_memory_are_told_from_what_is_held(
     try:
         code = f"import mmap,signal;f=open('/dev/shm/{held}','r+b');m=mmap.mmap(f.fileno(),0)"
         code += ";signal.pause()"
-        code = f"import mmap,signal;f=open('/dev/shm/{held}','r+b');m=mmap.mmap(f.fileno(),0)"box.start_inside(python(code), container="200")
+        box.start_inside(python(code), container="200")
         async with asyncio.timeout(5):
             while True:
                 seen = await observe(inside, SharedMemory(), SharedMemorySeen)
