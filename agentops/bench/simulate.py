@@ -132,16 +132,7 @@ class _Run:
         """One decision, carried out; gives the close that ends the run."""
         decision = decide(self.state, self.config, self.now_us())
         self.decisions.append(decision)
-        self.emit(
-            DecisionMade(
-                decision_id=decision.decision_id,
-                now_us=decision.now_us,
-                configuration=self.state.configuration,
-                inputs_sha256=decision.inputs_sha256,
-                decision=decision.body(),
-                decision_sha256=decision.sha256(),
-            )
-        )
+        self.emit(decision.made(self.state.configuration))
         match decision.action:
             case Run() as run:
                 self._command(run, decision)
@@ -297,7 +288,7 @@ def _again(run: _Run) -> tuple[str, ...]:
     for event, observation in run.events:
         if isinstance(event.payload, DecisionMade):
             again = decide(state, run.config, event.payload.now_us)
-            if again.sha256() != event.payload.decision_sha256:
+            if again.made("").decision_sha256 != event.payload.decision_sha256:
                 return (f"decision {number} differs when made again",)
             number += 1
         state = fold(state, event, observation)

@@ -7,7 +7,7 @@ profile, which hashes whole events.
 import hashlib
 import json
 from collections.abc import Mapping
-from dataclasses import fields, is_dataclass
+from dataclasses import is_dataclass
 
 from pydantic import BaseModel, JsonValue
 
@@ -30,8 +30,14 @@ def plain(value: object) -> JsonValue:
     if isinstance(value, BaseModel):
         return plain(value.model_dump(mode="python"))
     if is_dataclass(value):
-        return {field.name: plain(getattr(value, field.name)) for field in fields(value)}
+        # fields() builds a tuple at each call; its mapping is there already.
+        return {name: plain(getattr(value, name)) for name in value.__dataclass_fields__}
     raise TypeError(f"{type(value).__name__} has no canonical form")
+
+
+def canonical_json(value: JsonValue) -> bytes:
+    """Canonical bytes of what is plain JSON already."""
+    return json.dumps(value, sort_keys=True, separators=(",", ":")).encode("ascii")
 
 
 def canonical(value: object) -> bytes:
@@ -40,7 +46,7 @@ def canonical(value: object) -> bytes:
     >>> canonical({"b": 1, "a": (True,)})
     b'{"a":[true],"b":1}'
     """
-    return json.dumps(plain(value), sort_keys=True, separators=(",", ":")).encode("ascii")
+    return canonical_json(plain(value))
 
 
 def digest(value: object) -> str:

@@ -17,7 +17,6 @@ Phases, in order; the first that has something to do decides:
     relaunch      the job is started again
 """
 
-import hashlib
 from dataclasses import replace
 
 from agentops.policy import moves
@@ -66,9 +65,11 @@ def decide(state: PolicyState, config: PolicyConfig, now_us: int) -> Decision:
 
 
 def inputs_sha256(state: PolicyState, config: PolicyConfig, now_us: int) -> str:
-    """The digest of everything that a decision may depend on."""
-    known = state.configuration or config.digest()
-    return digest([hashlib.sha256(state.canonical()).hexdigest(), known, now_us])
+    """The digest of everything that a decision may depend on.
+
+    The state is a pure fold of events, so the events stand for it: their leaf hashes, in order.
+    """
+    return digest([state.trail, state.configuration or config.digest(), now_us])
 
 
 def _phase(view: View, name: str) -> tuple[str, Step]:

@@ -6,16 +6,17 @@ program and facts are named by their events, so that a decision can be recompute
 to the byte.
 """
 
+import hashlib
 from dataclasses import dataclass, field
 from typing import Literal
 
 from pydantic import JsonValue
 
-from agentops.policy.canonical import canonical, digest, plain
+from agentops.policy.canonical import canonical_json, digest, plain
 from agentops.policy.config import Purpose
 from agentops.policy.hypotheses import Score
 from agentops.policy.ledger import Member
-from journal.events import JsonObject, Resolution, Verdict
+from journal.events import DecisionMade, JsonObject, Resolution, Verdict
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,13 +140,17 @@ class Decision:
         whole["basis"] = dict(self.basis)
         return whole
 
-    def canonical(self) -> bytes:
-        """The bytes that ``decision_sha256`` is taken of."""
-        return canonical(self.body())
-
-    def sha256(self) -> str:
-        """The decision's digest, in hex."""
-        return digest(self.body())
+    def made(self, configuration: str) -> DecisionMade:
+        """The event that records it; *configuration* is the digest of the policy in force."""
+        body = self.body()
+        return DecisionMade(
+            decision_id=self.decision_id,
+            now_us=self.now_us,
+            configuration=configuration,
+            inputs_sha256=self.inputs_sha256,
+            decision=body,
+            decision_sha256=hashlib.sha256(canonical_json(body)).hexdigest(),
+        )
 
 
 _BOUND_KEYS = {

@@ -78,10 +78,3 @@ class FactTable(Mapping[FactKey, Fact]):
         """The value, or None where nothing is known."""
         fact = self._facts.get((subject, predicate))
         return None if fact is None else fact.value
-
-    def plain(self) -> list[JsonValue]:
-        """All facts in key order, as plain JSON."""
-        return [
-            [f.subject, f.predicate, f.value, f.event, f.at_us, f.order, f.quality]
-            for _, f in sorted(self._facts.items())
-        ]

@@ -5,6 +5,7 @@ for its place in the order. Not here: the state's shape (``agentops.policy.state
 observation teaches (``agentops.policy.learning``).
 """
 
+import hashlib
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
@@ -73,7 +74,8 @@ def fold(state: PolicyState, event: Event, observation: JsonValue | None = None)
     """
     heads = dict(state.basis)
     heads[event.stream] = event.seq
-    state = replace(state, order=state.order + 1, basis=tuple(sorted(heads.items())))
+    trail = hashlib.sha256(f"{state.trail}{event.leaf or event.id}".encode()).hexdigest()
+    state = replace(state, order=state.order + 1, basis=tuple(sorted(heads.items())), trail=trail)
     match event.payload:
         case IncidentOpened() | IncidentClosed() | ConfigurationLoaded():
             return _frame(state, event)

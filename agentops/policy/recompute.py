@@ -160,7 +160,8 @@ def _compare(
         return Difference(
             event.id, incident, ordinal, "inputs", made.inputs_sha256, again.inputs_sha256
         )
-    recorded, recomputed = made.decision, again.body()
+    whole = again.made(made.configuration)
+    recorded, recomputed = made.decision, whole.decision
     changed = sorted(
         key
         for key in recorded.keys() | recomputed.keys()
@@ -168,7 +169,7 @@ def _compare(
     )
     if other is not None:
         changed = [key for key in changed if key in {"action", "phase"}]
-    elif not changed and again.sha256() != made.decision_sha256:
+    elif not changed and whole.decision_sha256 != made.decision_sha256:
         changed = ["decision_sha256"]
     if not changed:
         return None

@@ -6,7 +6,6 @@ about it (``agentops.policy.decide``).
 
 from dataclasses import dataclass, field
 
-from agentops.policy.canonical import canonical
 from agentops.policy.facts import FactTable
 from agentops.policy.ledger import Act, Decided, Incident, Judged, Member, Sample, Tail, Terms
 from journal.events import JsonObject
@@ -36,7 +35,11 @@ class Approval:
 
 @dataclass(frozen=True, slots=True)
 class PolicyState:
-    """Everything that decisions rest on. ``order`` counts folded events."""
+    """Everything that decisions rest on.
+
+    order counts folded events; trail is a digest over their leaf hashes, each on the one before;
+    basis says up to which event each stream was folded; running are commands without an outcome.
+    """
 
     facts: FactTable = field(default_factory=FactTable)
     incident: Incident | None = None
@@ -53,6 +56,7 @@ class PolicyState:
     denials: int = 0
     frozen_hosts: tuple[str, ...] = ()
     order: int = 0
+    trail: str = ""
     basis: tuple[tuple[str, int], ...] = ()
     running: tuple[tuple[str, str, JsonObject], ...] = ()
 
@@ -60,24 +64,3 @@ class PolicyState:
     def frozen(self) -> bool:
         """Whether an operator stopped all acting here."""
         return bool({EVERYWHERE, self.terms.host}.intersection(self.frozen_hosts))
-
-    def canonical(self) -> bytes:
-        """All of it as canonical bytes."""
-        return canonical(
-            {
-                "facts": self.facts.plain(),
-                "incident": self.incident,
-                "terms": self.terms,
-                "acts": self.acts,
-                "decisions": self.decisions,
-                "verdicts": self.verdicts,
-                "members": self.members,
-                "samples": self.samples,
-                "tails": self.tails,
-                "probing": self.probing,
-                "approvals": self.approvals,
-                "denials": self.denials,
-                "frozen_hosts": self.frozen_hosts,
-                "order": self.order,
-            }
-        )

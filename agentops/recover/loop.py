@@ -7,6 +7,7 @@ what to do (``agentops.policy``), or how a command reaches its host (``agentops.
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from contextlib import nullcontext
 from dataclasses import dataclass
 
 from agentops.errors import ConfigError
@@ -32,7 +33,6 @@ from agentops.recover.sources import Sources
 from journal import Clock, Event, HostRef, Journal, NewEvent
 from journal.events import (
     CommandReconciled,
-    DecisionMade,
     IncidentClosed,
     Payload,
     Resolution,
@@ -78,6 +78,7 @@ async def recover(
     Raises:
         ConfigError: the policy file has no such job, or asks for what cannot be built.
         UsageError: *incident* is not an open incident of this job.
+        HostBusy: somebody else acts on the host now; nothing was written.
         journal.JournalError: something could not be made durable; nothing was done after that.
     """
     table = config.job.get(job)
@@ -85,12 +86,15 @@ async def recover(
         known = ", ".join(sorted(config.job)) or "none"
         raise ConfigError(f"{source}: job {job!r} is not in it (it has: {known}); add [job.{job}]")
     asked = terms or Terms()
-    name = await asyncio.to_thread(open_incident, journal, clock, job, host, incident, asked.goal)
-    await asyncio.to_thread(
-        load_configuration, journal, name, job, host, config, asked, source=source
-    )
-    loop = _Loop(name, table, host, executor, journal, clock, config, sources, on_event, pause)
-    return await loop.run()
+    with nullcontext() if asked.shadow else executor.acting(host):
+        name = await asyncio.to_thread(
+            open_incident, journal, clock, job, host, incident, asked.goal
+        )
+        await asyncio.to_thread(
+            load_configuration, journal, name, job, host, config, asked, source=source
+        )
+        loop = _Loop(name, table, host, executor, journal, clock, config, sources, on_event, pause)
+        return await loop.run()
 
 
 class _Loop:
@@ -127,16 +131,7 @@ class _Loop:
         while True:
             state = await self._fold()
             decision = decide(state, self._config, self._clock.wall_us())
-            await self._append(
-                DecisionMade(
-                    decision_id=decision.decision_id,
-                    now_us=decision.now_us,
-                    configuration=state.configuration,
-                    inputs_sha256=decision.inputs_sha256,
-                    decision=decision.body(),
-                    decision_sha256=decision.sha256(),
-                )
-            )
+            await self._append(decision.made(state.configuration))
             made += 1
             action = decision.action
             if isinstance(action, Close):
