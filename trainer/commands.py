@@ -9,7 +9,7 @@ import json
 from pathlib import Path
 
 from trainer.chat import HuggingFaceFormat, Message, has_tokenizer, load_format
-from trainer.config import EvaluationSettings, RunConfig, read_config
+from trainer.config import EvaluationSettings, RandomTarget, RunConfig, read_config
 from trainer.console import emit, reporter
 from trainer.data import load_prepared
 from trainer.data import prepare as prepare_data
@@ -19,9 +19,11 @@ from trainer.evaluate import evaluate_run, held_out_prompts
 from trainer.export import SpecialTokens, export_z_lab
 from trainer.generate import Request
 from trainer.generate import generate as generate_answers
+from trainer.plan import GIB, make_plan, measure_device
 from trainer.reading import Json, build, plain
 from trainer.run import Opened, open_run
 from trainer.stats import corpus_stats
+from trainer.step import DTYPES
 from trainer.train import train as train_run
 
 ALARM = 5
@@ -122,6 +124,26 @@ def export(chosen: argparse.Namespace) -> int:
     export_z_lab(trainer.drafter, chosen.output, tokens=tokens)
     emit({"checkpoint": str(found), "to": chosen.to, "output": str(chosen.output)})
     return 0
+
+
+def plan(chosen: argparse.Namespace) -> int:
+    """``plan``: what a run will cost; exit 5 when it does not fit."""
+    config = read_config(chosen.config)
+    opened = open_run(config)
+    device = measure_device(opened.device, DTYPES[config.precision])
+    if chosen.memory_gib is not None:
+        device = dataclasses.replace(device, memory_bytes=int(chosen.memory_gib * GIB))
+    if chosen.tflops is not None:
+        device = dataclasses.replace(device, tflops=chosen.tflops)
+    found = make_plan(
+        config,
+        opened.backbone.shape,
+        device,
+        ties_head=opened.backbone.declares_tied_head,
+        is_random=isinstance(config.target, RandomTarget),
+    )
+    emit({"device": device.name, **_record(found)})
+    return 0 if found.fits else ALARM
 
 
 def _requests(

@@ -52,7 +52,7 @@ def reporter(
 def bar(metric: Metric, steps: int) -> str:
     """One line that redraws itself.
 
-    >>> bar(Metric(step=1, loss=2, grad_norm=1, lr=0.1, tokens=8, tokens_per_s=90), 2)[:43]
+    >>> bar(Metric(step=1, loss=2, grad_norm=1, lr=0.1, tokens=8, tokens_per_s=90), 2)[:44]
     '[###############...............] 1/2 loss 2.'
     """
     filled = _BAR_WIDTH * min(metric.step, steps) // steps

@@ -101,7 +101,7 @@ class Trainer:
 
     def step(self, rows: Sequence[Row], corpus: Corpus, rate: float) -> StepOutcome:
         """Train on these rows once, at this learning rate."""
-        passes = self._passes(rows, corpus)
+        passes = self.passes(rows, corpus)
         shares = [denominator(batch.supervision, self.config.loss) for batch in passes]
         total = torch.stack(shares).sum()
         loss = torch.zeros((), device=self.device)
@@ -119,40 +119,28 @@ class Trainer:
     def inspect(self, rows: Sequence[Row], corpus: Corpus) -> Proxy:
         """The teacher-forced proxy on these rows; nothing is trained."""
         seen: list[Proxy] = []
-        for batch in self._passes(rows, corpus):
+        for batch in self.passes(rows, corpus):
             result = self._compare(batch, denominator(batch.supervision, self.config.loss))
             seen.append(proxy(result.supervision, result.head.rows))
         return reduce(Proxy.plus, seen)
 
-    def _passes(self, rows: Sequence[Row], corpus: Corpus) -> list[Batch]:
+    def passes(self, rows: Sequence[Row], corpus: Corpus) -> list[Batch]:
+        """The rows in passes of ``rows_per_pass``, with anchors and labels."""
         size = self.config.rows_per_pass
         return [
             assemble(rows[first : first + size], corpus, self.config)
             for first in range(0, len(rows), size)
         ]
 
-    def _compare(self, batch: Batch, total: Tensor) -> "_Compared":
+    def read(self, batch: Batch) -> Features:
+        """What the target model says about a batch."""
         budget = _LONGEST_READ * self.config.row_tokens
-        features = read_features(self.target, batch, tokens_per_read=budget, device=self.device)
-        supervision = batch.supervision.to(self.device)
-        layout = _moved(batch.layout, self.device)
-        hidden_NQH = self._draft(batch, layout, features)
-        teacher = None
-        if self.config.loss.objective == "forward_kl":
-            teacher = teacher_rows(features.final_NSH, layout.anchor, supervision)
-        result = head_loss(
-            hidden_NQH,
-            self.target.head_VH,
-            supervision,
-            self.config.loss,
-            total,
-            teacher=teacher,
-            chunk_rows=self.config.head_chunk_rows,
-        )
-        return _Compared(result, supervision)
+        return read_features(self.target, batch, tokens_per_read=budget, device=self.device)
 
-    def _draft(self, batch: Batch, layout: Layout, features: Features) -> Tensor:
+    def draft(self, batch: Batch, features: Features) -> Tensor:
+        """The drafter's final hidden states of all draft rows, ``(N, Q, H)``."""
         dtype = DTYPES[self.config.precision]
+        layout = _moved(batch.layout, self.device)
         ids = draft_ids(batch.layout, batch.ids_NS, self.drafter.config.mask_token_id)
         place = positions(batch.layout, batch.document_NS)
         attend = plan_attention(self.drafter.config.mask_rules, layout, self._backend)
@@ -163,6 +151,24 @@ class Trainer:
             attend,
         )
         return hidden
+
+    def _compare(self, batch: Batch, total: Tensor) -> "_Compared":
+        features = self.read(batch)
+        supervision = batch.supervision.to(self.device)
+        teacher = None
+        if self.config.loss.objective == "forward_kl":
+            anchor = batch.layout.anchor.to(self.device)
+            teacher = teacher_rows(features.final_NSH, anchor, supervision)
+        result = head_loss(
+            self.draft(batch, features),
+            self.target.head_VH,
+            supervision,
+            self.config.loss,
+            total,
+            teacher=teacher,
+            chunk_rows=self.config.head_chunk_rows,
+        )
+        return _Compared(result, supervision)
 
 
 def _moved(layout: Layout, device: torch.device) -> Layout:
