@@ -34,6 +34,7 @@ from agentops.policy.decision import (
     binding,
 )
 from agentops.policy.guards import ACTING, CURED_BY_LOOKING, CURED_BY_WAITING, ask_all
+from agentops.policy.learning import BEAT
 from agentops.policy.ledger import Member
 from agentops.policy.needs import diagnosing, needed, observing
 from agentops.policy.reconciling import reconciling
@@ -187,7 +188,7 @@ def _instead(view: View, step: Step, guard: GuardResult) -> Step:
         longest = view.job.stop.grace.graceful_max_s * SECOND_US
         since = view.signals[-1].at_us if view.signals else view.now_us
         if view.now_us - since < longest:
-            beat = view.fact("heartbeat", "exists")
+            beat = view.fact(*BEAT)
             if beat is not None and view.now_us - beat.at_us < LOOK_AGAIN_US:
                 pause = Pause(view.now_us + LOOK_AGAIN_US, "a checkpoint is being written")
                 return replace(step, action=pause, because=(hit,), rejected=rejected)

@@ -16,7 +16,7 @@ from agentops.policy.ledger import Sample, Tail
 from agentops.policy.processes import HOST, TABLE, process_subject
 from journal.events import JsonObject
 
-HEARTBEAT = "heartbeat"
+BEAT = ("heartbeat", "seen")
 _TEXT_MAX = 400
 _FINITE = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
 _BEAT_FIELDS = (
@@ -98,6 +98,7 @@ def _processes(facts: FactTable, seen: JsonObject, source: Source) -> Learned:
     if not isinstance(rows, list):
         return Learned(facts)
     about = {key: value for key, value in seen.items() if key != "processes"}
+    about["rows"] = len(rows)
     complete = about.get("complete") is True
     kept = facts.without_subjects("process:") if complete else facts
     new = [source.fact(*TABLE, about)]
@@ -121,16 +122,19 @@ def _processes(facts: FactTable, seen: JsonObject, source: Source) -> Learned:
 
 
 def _heartbeat(facts: FactTable, seen: JsonObject, source: Source) -> Learned:
-    known = facts.without(*[(HEARTBEAT, field) for field in _BEAT_FIELDS])
+    """One fact for the whole file: its parts were true together, or not at all."""
     beat = seen.get("heartbeat")
-    new = [
-        source.fact(HEARTBEAT, "exists", seen.get("exists") is True),
-        source.fact(HEARTBEAT, "age_ms", seen.get("age_ms")),
-    ]
+    said: JsonObject = {"exists": seen.get("exists") is True}
     if not isinstance(beat, dict):
-        return Learned(known.with_facts(new))
-    new += [source.fact(HEARTBEAT, field, beat[field]) for field in _BEAT_FIELDS if field in beat]
-    return Learned(known.with_facts(new), _sample(beat, source))
+        return Learned(facts.with_facts([source.fact(*BEAT, said)]))
+    said |= {field: beat[field] for field in _BEAT_FIELDS if field in beat}
+    return Learned(facts.with_facts([source.fact(*BEAT, said)]), _sample(beat, source))
+
+
+def beat_value(facts: FactTable, field: str) -> JsonValue:
+    """One field of the heartbeat as last seen; None where it is not known."""
+    said = facts.value(*BEAT)
+    return said.get(field) if isinstance(said, dict) else None
 
 
 def _sample(beat: JsonObject, source: Source) -> Sample | None:

@@ -8,7 +8,7 @@ job must be stopped or started. Not here: doing it. The answer is recorded as a 
 from agentops.policy import moves
 from agentops.policy.config import Need, Repair
 from agentops.policy.decision import Close, Judge, Pause, RuleHit, Step
-from agentops.policy.learning import HEARTBEAT, file_subject, finite
+from agentops.policy.learning import BEAT, file_subject, finite
 from agentops.policy.ledger import Sample
 from agentops.policy.view import ENDED_STATES, SECOND_US, View
 from journal.events import JsonObject
@@ -35,7 +35,7 @@ def observing(view: View) -> Step | None:
         return _look(view, "read_heartbeat")
     for repair in view.job.repair:
         for file in repair.files if repair.when.differs else ():
-            if view.fact(file_subject(file.path), "exists") is None:
+            if view.fact(file_subject(file.path), "sha256") is None:
                 hit = RuleHit("observe", "is the repair in place?")
                 return Step(moves.file_digest(file.path), (hit,))
     if view.job.progress.log is not None and view.probing("tail_log").ran == 0:
@@ -87,7 +87,7 @@ def in_place(view: View, repair: Repair) -> bool:
 def _called_for(view: View, repair: Repair) -> bool:
     when = repair.when
     seen = when.differs and all(
-        view.fact(file_subject(file.path), "exists") is not None for file in repair.files
+        view.fact(file_subject(file.path), "sha256") is not None for file in repair.files
     )
     if when.differs and not seen:
         return False
@@ -246,7 +246,7 @@ def _silent(view: View) -> Step:
     age_us = 0
     if table is not None:
         age_us = (table.uptime_ticks - oldest) * SECOND_US // table.ticks_per_s
-    fact = view.fact(HEARTBEAT, "exists")
+    fact = view.fact(*BEAT)
     events = () if fact is None else (fact.event,)
     if age_us >= view.job.progress.stall_s * SECOND_US:
         return _need("stalled", "members live and never wrote a heartbeat", events)

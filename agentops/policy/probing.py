@@ -67,7 +67,9 @@ def useful(view: View, probe: Probe) -> bool:
 
 
 def last_order(view: View, probe: Probe) -> int:
-    """When *probe* last brought an answer, as a place in the fold."""
+    """When *probe* last brought an answer that is still known, as a place in the fold."""
+    if probe.command == "read_heartbeat" and view.heartbeat_exists is None:
+        return -1
     return view.probing(probe.command).last_order
 
 
@@ -75,7 +77,11 @@ def next_probe(
     view: View, hypotheses: tuple[HypothesisName, ...], since: int
 ) -> tuple[Run, tuple[Rejected, ...]] | None:
     """The best look not yet taken after *since*, with those passed over; None when all were."""
-    due = [probe for probe in PROBES if useful(view, probe) and last_order(view, probe) <= since]
+    due = [
+        probe
+        for probe in PROBES
+        if useful(view, probe) and last_order(view, probe) <= max(since, 0)
+    ]
     if not due:
         return None
     ranked = sorted(

@@ -104,7 +104,10 @@ def read_process(row: JsonValue, event: str) -> Process | None:
 
 @dataclass(frozen=True, slots=True)
 class ProcessTable:
-    """The newest listing: where it was taken, whether it is whole, and its rows by pid."""
+    """The newest listing: where it was taken, whether it is whole, and its rows by pid.
+
+    A listing of which a row is not known is not whole, whatever it says of itself.
+    """
 
     boot_id: str
     pid_namespace: int
@@ -175,7 +178,7 @@ def read_table(facts: FactTable) -> ProcessTable | None:
         namespace_init_start_ticks=_number(about.get("namespace_init_start_ticks")),
         uptime_ticks=_number(about.get("uptime_ticks")),
         ticks_per_s=_number(about.get("ticks_per_s")) or 100,
-        complete=about.get("complete") is True,
+        complete=about.get("complete") is True and about.get("rows") == len(rows),
         at_us=head.at_us,
         order=head.order,
         event=head.event,

@@ -8,7 +8,7 @@ unknown. Not here: the acts themselves.
 from agentops.policy import moves
 from agentops.policy.decision import Close, Judge, Pause, RuleHit, Step
 from agentops.policy.hypotheses import Interrupted, interrupt_in_log
-from agentops.policy.learning import HEARTBEAT, file_subject
+from agentops.policy.learning import BEAT, beat_value, file_subject
 from agentops.policy.ledger import Act
 from agentops.policy.processes import Process, ProcessTable
 from agentops.policy.restoring import deployed_paths
@@ -120,12 +120,11 @@ def _launch(view: View, act: Act) -> Step:
     carrier = next((process for process in table if process.launch_id == launch_id), None)
     if carrier is not None:
         return _settle(act, "confirmed", "a process carries the launch id", carrier.event)
-    look = view.fact(HEARTBEAT, "exists")
+    look = view.fact(*BEAT)
     if look is None or look.order <= act.last_order:
         return Step(moves.read_heartbeat(view, "reconcile"), (hit,))
-    beat = view.fact(HEARTBEAT, "launch_id")
-    if beat is not None and beat.value == launch_id:
-        return _settle(act, "confirmed", "the heartbeat states the launch id", beat.event)
+    if beat_value(view.state.facts, "launch_id") == launch_id:
+        return _settle(act, "confirmed", "the heartbeat states the launch id", look.event)
     return _launch_missing(view, act, table)
 
 

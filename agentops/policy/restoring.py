@@ -8,7 +8,7 @@ from agentops.diagnosis.catalogue import BY_ID
 from agentops.policy import moves
 from agentops.policy.config import Launch
 from agentops.policy.decision import Close, Expectation, Judge, Pause, RuleHit, Step
-from agentops.policy.learning import file_subject, finite
+from agentops.policy.learning import BEAT, file_subject, finite
 from agentops.policy.ledger import Act, Sample
 from agentops.policy.needs import due_repairs
 from agentops.policy.view import ENDED_STATES, SECOND_US, View
@@ -283,7 +283,7 @@ def _keep_looking(view: View, launch: Act, ours: tuple[Sample, ...]) -> Step:
     waited = view.fact("wait", "heartbeat_step")
     waited_order = -1 if waited is None else waited.order
     hit = RuleHit("start", "steps must advance", launch.events)
-    newest = view.fact("heartbeat", "exists")
+    newest = view.fact(*BEAT)
     beat_order = -1 if newest is None else newest.order
     if beat_order < max(waited_order, launch.last_order):
         return Step(moves.read_heartbeat(view), (hit,))

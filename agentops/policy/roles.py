@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from agentops.policy.canonical import digest
 from agentops.policy.config import Job, Match, PolicyConfig
-from agentops.policy.learning import HEARTBEAT
+from agentops.policy.learning import beat_value
 from agentops.policy.ledger import Member, Role
 from agentops.policy.processes import Process, ProcessTable
 from agentops.policy.state import PolicyState
@@ -99,7 +99,7 @@ def find_roles(
         return Roles()
     allowed = {
         process.key: process
-        for process in table
+        for process in sorted(table, key=_place)
         if not process.zombie
         and not is_protected(process, config)
         and job.role_match.uid in {None, process.uid}
@@ -141,7 +141,7 @@ def _seeds(
         process = table.find(member.identity)
         if process is not None and process.key in allowed:
             reasons[process.key] = member.reason
-    beat = (state.facts.value(HEARTBEAT, "pid"), state.facts.value(HEARTBEAT, "start_ticks"))
+    beat = (beat_value(state.facts, "pid"), beat_value(state.facts, "start_ticks"))
     launches = launch_ids(state)
     for key, process in allowed.items():
         if beat == key:
@@ -160,7 +160,7 @@ def launch_ids(state: PolicyState) -> frozenset[str]:
         for act in state.acts
         if act.command == "launch" and act.arguments.get("launch_id")
     }
-    stated = state.facts.value(HEARTBEAT, "launch_id")
+    stated = beat_value(state.facts, "launch_id")
     return frozenset(ours | ({stated} if isinstance(stated, str) and stated else set()))
 
 
@@ -219,7 +219,7 @@ def _roots(inside: Iterable[Process], state: PolicyState) -> tuple[Process, ...]
         for member in state.members
         if member.role == "worker"
     }
-    beat = (state.facts.value(HEARTBEAT, "pid"), state.facts.value(HEARTBEAT, "start_ticks"))
+    beat = (beat_value(state.facts, "pid"), beat_value(state.facts, "start_ticks"))
     roots = [
         process
         for process in listed

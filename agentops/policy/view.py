@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from agentops.policy.config import Job, PolicyConfig
 from agentops.policy.facts import Fact
-from agentops.policy.learning import HEARTBEAT, finite
+from agentops.policy.learning import beat_value, finite
 from agentops.policy.ledger import Act, Judged, Sample, Tail
 from agentops.policy.processes import Process, ProcessTable, process_subject, read_table
 from agentops.policy.roles import Roles, find_roles
@@ -37,7 +37,7 @@ class View:
     @property
     def heartbeat_exists(self) -> bool | None:
         """Whether the heartbeat's file was there at the last look; None before any look."""
-        value = self.state.facts.value(HEARTBEAT, "exists")
+        value = beat_value(self.state.facts, "exists")
         return value if isinstance(value, bool) else None
 
     @property
