@@ -96,6 +96,7 @@ class _Protocol(asyncio.SubprocessProtocol):
     def __init__(self, exchange: Exchange) -> None:
         self.done = asyncio.Event()
         self._exited = asyncio.Event()
+        self._closed = False
         self.exchange = exchange
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -115,6 +116,7 @@ class _Protocol(asyncio.SubprocessProtocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         del exc
+        self._closed = True
         self.done.set()
 
     def signal_group(self, number: signal.Signals) -> None:
@@ -127,7 +129,8 @@ class _Protocol(asyncio.SubprocessProtocol):
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(SIGNAL_GRACE_S):
                 await self._exited.wait()
-        code = self._transport.get_returncode()
+        # An exit status alone proves nothing about a child that still holds the streams.
+        code = self._transport.get_returncode() if self._closed else None
         self.exchange.finish()
         self._transport.close()
         if code is None:

@@ -227,7 +227,8 @@ class _Session(asyncssh.SSHClientSession[bytes]):
         self.exchange = exchange
         self.done = asyncio.Event()
         self.opened = False
-        self.closed: Closed | None = None
+        self._exit: Closed | None = None
+        self._broken = False
         self.loss = "the connection is open, but nothing was heard of the command"
         self._gone = False
 
@@ -247,15 +248,25 @@ class _Session(asyncssh.SSHClientSession[bytes]):
         if self.exchange.complete:
             self.done.set()
 
+    @property
+    def closed(self) -> Closed | None:
+        """How the frame ended; None while anything still holds the session's streams open.
+
+        The exit status alone comes when the frame's own process ends, and proves nothing about a
+        child that left the frame's group.
+        """
+        return self._exit if self._gone and not self._broken else None
+
     def exit_status_received(self, status: int) -> None:
-        self.closed = Closed(status=status, signal=None)
+        self._exit = Closed(status=status, signal=None)
 
     def exit_signal_received(self, signal: str, core_dumped: bool, msg: str, lang: str) -> None:  # noqa: FBT001 - asyncssh's signature
         del core_dumped, msg, lang
-        self.closed = Closed(status=None, signal=signal)
+        self._exit = Closed(status=None, signal=signal)
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._gone = True
+        self._broken = exc is not None
         self.loss = (
             f"the connection was lost: {exc}" if exc else "the session closed without a word"
         )

@@ -42,6 +42,21 @@ class Kept:
         self.err += chunk
 
 
+@dataclass(slots=True)
+class Counting:
+    """A sink that counts and keeps nothing."""
+
+    length: int = 0
+
+    def stdout(self, chunk: bytes) -> None:
+        """Count it."""
+        self.length += len(chunk)
+
+    def stderr(self, chunk: bytes) -> None:
+        """Count it."""
+        self.length += len(chunk)
+
+
 @dataclass(frozen=True, slots=True)
 class Ran:
     """A transport's answer and the bytes that came with it."""
@@ -122,6 +137,7 @@ async def inside(box: Box) -> AsyncIterator[SshTransport]:
 
 __all__ = [
     "Box",
+    "Counting",
     "Host",
     "Kept",
     "LocalTransport",
