@@ -65,7 +65,7 @@ class Simulated:
     drawn: Drawn
 
 
-class _Run:
+class Loop:
     """One loop over one world, its events kept for a second, independent folding."""
 
     def __init__(self, seed: int, config: PolicyConfig) -> None:
@@ -242,7 +242,7 @@ class _Run:
 
 def simulate(seed: int, config: PolicyConfig) -> Simulated:
     """Run one seed to its close and judge it."""
-    run = _Run(seed, config)
+    run = Loop(seed, config)
     run.begin()
     close: Close | None = None
     while close is None and len(run.decisions) < DECISIONS_MAX:
@@ -260,7 +260,7 @@ def simulate(seed: int, config: PolicyConfig) -> Simulated:
     )
 
 
-def _truth(run: _Run, close: Close | None) -> tuple[str, ...]:
+def _truth(run: Loop, close: Close | None) -> tuple[str, ...]:
     """What the oracle holds against the run."""
     world = run.world
     found = [f"innocent {pid} got {name}" for pid, name in world.hurt]
@@ -281,7 +281,7 @@ def _truth(run: _Run, close: Close | None) -> tuple[str, ...]:
     return tuple(found)
 
 
-def _again(run: _Run) -> tuple[str, ...]:
+def _again(run: Loop) -> tuple[str, ...]:
     """Folding and deciding again from the events alone must give the same bytes."""
     state = PolicyState()
     number = 0
