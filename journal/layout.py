@@ -126,6 +126,8 @@ def read_format(layout: Layout) -> str:
     try:
         value = json.loads(path.read_bytes())
     except FileNotFoundError as error:
+        if not layout.root.exists():
+            raise NotAJournal(f"no journal is at {layout.root}: nothing is there") from error
         raise NotAJournal(f"{layout.root} is not a journal: it has no format.json") from error
     except NotADirectoryError as error:
         raise NotAJournal(f"{layout.root} is not a journal: it is a file") from error

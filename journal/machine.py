@@ -25,7 +25,7 @@ _MACHINE_ID = Path("/etc/machine-id")
 
 @dataclass(frozen=True, slots=True)
 class Machine:
-    """The controller's side of a session: where the journal's writer runs.
+    """The controller's side of a session: where and as whom the journal's writer runs.
 
     name is the node name and a short digest of the machine id, so that a journal carried to
     another machine of the same name can be told apart.
@@ -36,6 +36,8 @@ class Machine:
     platform: str
     python: str
     software: str
+    pid: int
+    uid: int
 
 
 def this_machine() -> Machine:
@@ -47,6 +49,8 @@ def this_machine() -> Machine:
         platform=f"{node.sysname} {node.release} {node.machine}",
         python=platform.python_version(),
         software=_software_version(),
+        pid=os.getpid(),
+        uid=os.getuid(),
     )
 
 

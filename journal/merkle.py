@@ -59,21 +59,40 @@ def root_of(leaves: Sequence[bytes]) -> bytes:
     return frontier.root()
 
 
+class Tree:
+    """A whole tree with its inner hashes, for many proofs over the same leaves.
+
+    An odd node at the end of a level is carried up unchanged, which gives RFC 6962's tree.
+    """
+
+    def __init__(self, leaves: Sequence[bytes]) -> None:
+        self.size = len(leaves)
+        self._levels = [list(leaves)]
+        while len(self._levels[-1]) > 1:
+            below = self._levels[-1]
+            level = [node_hash(below[at], below[at + 1]) for at in range(0, len(below) - 1, 2)]
+            self._levels.append(level + below[len(level) * 2 :])
+
+    @property
+    def root(self) -> bytes:
+        """The root hash."""
+        return self._levels[-1][0] if self.size else EMPTY_ROOT
+
+    def inclusion_proof(self, index: int) -> list[bytes]:
+        """The audit path of the leaf at *index*, from the leaf upwards. RFC 6962, 2.1.1."""
+        if not 0 <= index < self.size:
+            raise IndexError(f"leaf {index} is outside a tree of {self.size}")
+        path: list[bytes] = []
+        for level in self._levels[:-1]:
+            if index ^ 1 < len(level):
+                path.append(level[index ^ 1])
+            index >>= 1
+        return path
+
+
 def inclusion_proof(leaves: Sequence[bytes], index: int) -> list[bytes]:
-    """The audit path of the leaf at *index*, from the leaf upwards. Source: RFC 6962, 2.1.1."""
-    if not 0 <= index < len(leaves):
-        raise IndexError(f"leaf {index} is outside a tree of {len(leaves)}")
-    path: list[bytes] = []
-    low, high = 0, len(leaves)
-    while high - low > 1:
-        split = low + _split(high - low)
-        if index < split:
-            path.append(root_of(leaves[split:high]))
-            high = split
-        else:
-            path.append(root_of(leaves[low:split]))
-            low = split
-    return path[::-1]
+    """One audit path; see ``Tree`` for many."""
+    return Tree(leaves).inclusion_proof(index)
 
 
 def root_from_inclusion(leaf: bytes, index: int, size: int, path: Sequence[bytes]) -> bytes | None:

@@ -14,7 +14,7 @@ from journal.machine import Machine
 from journal.streams import Repair
 
 
-def session_started(journal_id: str, machine: Machine, pid: int, uid: int) -> NewEvent:
+def session_started(journal_id: str, machine: Machine) -> NewEvent:
     """The event that begins a session."""
     return NewEvent(
         SessionStarted(
@@ -23,8 +23,8 @@ def session_started(journal_id: str, machine: Machine, pid: int, uid: int) -> Ne
             python=machine.python,
             platform=machine.platform,
             machine=machine.name,
-            pid=pid,
-            uid=uid,
+            pid=machine.pid,
+            uid=machine.uid,
         )
     )
 

@@ -266,8 +266,7 @@ class Journal:
             self._claims.close()
 
     def _begin_session(self) -> None:
-        machine = self.settings.machine
-        begin = session_started(self.journal_id, machine, self._process, os.getuid())
+        begin = session_started(self.journal_id, self.settings.machine)
         self.append(begin, *recovered(self._stream.repair, self._in_doubt(self.stream)))
         for name in self.layout.streams():
             if name != self.stream and (lock := try_lock(self.layout.stream(name))) is not None:

@@ -25,7 +25,9 @@ from journal.machine import Machine, RandomSource
 
 ACTOR = Actor("human", "ada")
 HOST = HostRef("box", "SHA256:fingerprint")
-MACHINE = Machine("controller/0123456789ab", "boot-1", "Linux 6 x86_64", "3.11.7", "0.1.0")
+MACHINE = Machine(
+    "controller/0123456789ab", "boot-1", "Linux 6 x86_64", "3.11.7", "0.1.0", 4242, 1000
+)
 
 
 class SteppingClock:
@@ -105,7 +107,7 @@ class Place:
     @property
     def keys(self) -> KeyStore:
         """The user's key store."""
-        return KeyStore(self.root / "keys", seeded(11))
+        return KeyStore(self.root / "keys", seeded(self.seed + 1_000))
 
     @property
     def anchor(self) -> Path:

@@ -1,0 +1,164 @@
+"""Three verifiers, one set of vectors; and the trail that a foreign verifier accepts."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from journal import Reader
+from journal.bundle import VERIFIERS, export_bundle
+from journal.bundle_check import verify_bundle
+from journal.envelope import read_line
+from journal.errors import EventNotFound, JournalExists
+from journal.proving import prove
+from journal.trail import TrailSigner, keystore_text, trail
+from journal.upkeep import redact
+from tests.support.journals import Place, completed, intended, note, twenty_events
+from tests.support.vectors import CASES, good_bundle, write_case
+
+VECTORS = Path(__file__).parent.parent / "golden" / "journal" / "vectors"
+FILES = Path(__file__).parent.parent.parent / "journal" / "bundle_files"
+NAMES = [case.name for case in CASES]
+
+
+def files_below(folder: Path) -> dict[str, bytes]:
+    return {
+        str(path.relative_to(folder)): path.read_bytes()
+        for path in sorted(folder.rglob("*"))
+        if path.is_file()
+    }
+
+
+def expected(name: str) -> tuple[int, str]:
+    value = json.loads((VECTORS / name / "expected.json").read_bytes())
+    return value["exit"], value["says"]
+
+
+def arguments(name: str) -> list[str]:
+    folder = VECTORS / name
+    anchor = folder / "anchor.jsonl"
+    return [
+        (folder / "key").read_text().strip(),
+        str(anchor) if anchor.exists() else "",
+        str(folder / "bundle"),
+    ]
+
+
+def said(program: list[str]) -> tuple[int, str]:
+    done = subprocess.run(program, capture_output=True, text=True, timeout=60, check=False)
+    words = (done.stdout + done.stderr).split()
+    return done.returncode, words[0] if words else ""
+
+
+def test_the_committed_vectors_are_all_there() -> None:
+    assert sorted(path.name for path in VECTORS.iterdir()) == sorted(NAMES)
+
+
+@pytest.mark.parametrize("name", ["good", "redacted", "foreign-seal"])
+def test_the_same_source_gives_the_committed_bytes(name: str, tmp_path: Path) -> None:
+    """The stored form has not moved: lines, hashes, proofs and seals come out as they were."""
+    (case,) = [case for case in CASES if case.name == name]
+    write_case(case, tmp_path)
+    assert files_below(tmp_path) == files_below(VECTORS / name)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_journals_own_check_says_what_the_vector_demands(name: str) -> None:
+    key, anchor, bundle = arguments(name)
+    answer = verify_bundle(Path(bundle), key=key, anchors=[Path(anchor)] if anchor else [])
+    status = {"intact": 0, "unanchored": 3, "tampered": 1}[answer.status]
+    word = answer.status.upper() if answer.finding is None else answer.finding.split()[0]
+    assert (status, word) == expected(name), answer.finding
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_bundles_python_verifier_says_the_same(name: str) -> None:
+    status, word = said([sys.executable, str(FILES / "verify_bundle.py"), *arguments(name)])
+    assert (status, word) == expected(name)
+
+
+@pytest.mark.needs("node")
+@pytest.mark.parametrize("name", NAMES)
+def test_the_bundles_node_verifier_says_the_same(name: str) -> None:
+    assert said(["node", str(FILES / "verify_bundle.mjs"), *arguments(name)]) == expected(name)
+
+
+def test_the_python_verifier_is_short_and_imports_nothing_of_ours() -> None:
+    text = (FILES / "verify_bundle.py").read_text()
+    assert len([line for line in text.splitlines() if line.strip()]) <= 60
+    assert "journal." not in text
+    assert "import journal" not in text
+
+
+def test_a_bundle_verifies_with_what_lies_in_it_and_the_owners_key(tmp_path: Path) -> None:
+    place = Place(tmp_path)
+    twenty_events(place)
+    bundle = tmp_path / "evidence"
+    summary = export_bundle(Reader.open(place.path), "I1", bundle, key_id="x", anchors=[])
+    key = place.keys.signing_key().public.line
+    assert summary.outputs == 6
+    assert {"README.md", *VERIFIERS} <= {path.name for path in bundle.iterdir()}
+    shutil.rmtree(place.path)
+    status, word = said([sys.executable, str(bundle / VERIFIERS[0]), key, str(place.anchor)])
+    assert (status, word) == (0, "INTACT")
+
+
+def test_a_redacted_output_is_in_no_bundle(tmp_path: Path) -> None:
+    place = Place(tmp_path)
+    with place.create() as journal:
+        journal.append(intended("c1"))
+        (event,) = journal.append(completed("c1", stdout=b"Eve Example"))
+        redact(journal, event, "stdout", "personal data")
+    summary = export_bundle(Reader.open(place.path), "I1", tmp_path / "b", key_id="x")
+    assert (summary.outputs, summary.redacted) == (0, 1)
+    for content in files_below(tmp_path / "b").values():
+        assert b"Eve Example" not in content
+
+
+def test_an_unsealed_event_or_unknown_incident_is_refused_in_one_line(tmp_path: Path) -> None:
+    place = Place(tmp_path)
+    journal = place.create()
+    journal.append(note("x"))
+    with pytest.raises(EventNotFound, match="journal seal"):
+        export_bundle(journal.reader(), "I1", tmp_path / "b", key_id="x")
+    journal.close()
+    with pytest.raises(EventNotFound, match="I9"):
+        export_bundle(Reader.open(place.path), "I9", tmp_path / "b", key_id="x")
+    (tmp_path / "b").mkdir()
+    with pytest.raises(JournalExists):
+        export_bundle(Reader.open(place.path), "I1", tmp_path / "b", key_id="x")
+
+
+def test_a_proof_is_for_one_place_only(tmp_path: Path) -> None:
+    place = Place(tmp_path)
+    twenty_events(place)
+    reader = Reader.open(place.path)
+    proofs = [prove(reader, event) for event in reader.events()]
+    assert len({proof.path for proof in proofs}) == len(proofs)
+    assert all(proof.size == len(proofs) for proof in proofs)
+
+
+@pytest.mark.needs("aat-verify")
+@pytest.mark.parametrize("tampered", [False, True])
+def test_the_trail_is_accepted_by_a_foreign_verifier(tmp_path: Path, *, tampered: bool) -> None:
+    place = good_bundle(tmp_path)
+    signer = TrailSigner.new()
+    lines = list(trail(Reader.open(place.path).events(), signer))
+    assert len(lines) == len(place.lines())
+    record = json.loads(lines[4])
+    assert record["action_detail"]["event_leaf"] == read_line(place.lines()[4]).leaf
+    if tampered:
+        lines[4] = lines[4].replace(b"I1", b"I2").replace(b"PID", b"PIE").replace(b"ada", b"eve")
+    (tmp_path / "trail.jsonl").write_bytes(b"".join(line + b"\n" for line in lines))
+    (tmp_path / "keys.json").write_text(keystore_text(signer))
+    program = shutil.which("aat-verify", path=f"{Path(sys.executable).parent}:{os.environ['PATH']}")
+    assert program is not None
+    done = subprocess.run(
+        [program, str(tmp_path / "trail.jsonl"), "--keys", str(tmp_path / "keys.json"), "--json"],
+        capture_output=True, text=True, check=False, timeout=60,
+    )  # fmt: skip
+    assert json.loads(done.stdout)["verified"] is not tampered, done.stdout

@@ -1,0 +1,282 @@
+"""Makes the conformance vectors: one good bundle and what can be done to it.
+
+Run as ``python -m tests.support.vectors FOLDER`` to write them anew after a change of format; the
+committed ones are what the three verifiers are tested against. ``docs/conformance.md`` describes
+them. Everything is drawn from seeds, so the same source gives the same bytes.
+"""
+
+import base64
+import json
+import shutil
+import sys
+import tempfile
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from journal import Journal
+from journal.bundle import VERIFIERS, export_bundle
+from journal.lines import canonical
+from journal.notes import Checkpoint, parse_note, sign
+from journal.upkeep import redact
+from tests.support.journals import ACTOR, Place, completed, intended, note, observed
+
+Change = Callable[[Path, Place], None]
+
+
+@dataclass(frozen=True)
+class Case:
+    """One vector: how the good bundle is changed, and what every verifier must say."""
+
+    name: str
+    why: str
+    change: Change
+    exit_status: int
+    says: str
+    anchored: bool = True
+    own_key: bool = True
+
+
+def good_bundle(root: Path, *, seed: int = 7, late_redaction: bool = False) -> Place:
+    """A journal with an incident, and its bundle in ``root/bundle``."""
+    place = Place(root, seed=seed)
+    # No anchor while writing: its place would stand in the log, and differ from run to run.
+    with Journal.create(
+        place.path, clock=place.clock, actor=ACTOR, keys=place.keys, anchor=None,
+        settings=place.settings,
+    ) as journal:  # fmt: skip
+        journal.append(note("before: belongs to the incident"))
+        journal.append(intended("c1"))
+        (event, _) = journal.append(
+            completed("c1", stdout=b"PID ARGS\n1 init\n", stderr=b"caf\xc3\xa9\n"),
+            observed("c1", b'{"processes":1}'),
+        )
+        journal.append(intended("k1", "destroys"))
+        journal.append(completed("k1"))
+        journal.append(note("\u2028 line separators, \U0001f680 and \x7f are kept as they are"))
+        if late_redaction:
+            redact(journal, event, "stdout", "personal data")
+        journal.append(note("after"))
+    place.anchor.parent.mkdir()
+    shutil.copyfile(place.layout.seals, place.anchor)
+    export_bundle(
+        journal.reader(), "I1", root / "bundle", key_id="for-information", anchors=[place.anchor]
+    )
+    for name in (*VERIFIERS, "README.md"):
+        (root / "bundle" / name).unlink()
+    return place
+
+
+def lines(path: Path) -> list[bytes]:
+    """The lines of a file without their line ends."""
+    return path.read_bytes().split(b"\n")[:-1]
+
+
+def put(path: Path, content: list[bytes]) -> None:
+    """The opposite."""
+    path.write_bytes(b"".join(line + b"\n" for line in content))
+
+
+def nothing(_bundle: Path, _place: Place) -> None:
+    """The good one."""
+
+
+def edit_line(bundle: Path, _place: Place) -> None:
+    """A digit of a duration."""
+    events = lines(bundle / "events.jsonl")
+    at = next(n for n, line in enumerate(events) if b'"duration_ms":12' in line)
+    events[at] = events[at].replace(b'"duration_ms":12', b'"duration_ms":13')
+    put(bundle / "events.jsonl", events)
+
+
+def respace(bundle: Path, _place: Place) -> None:
+    """The same JSON with a space in it."""
+    events = lines(bundle / "events.jsonl")
+    events[2] = events[2].replace(b'"kind":', b'"kind": ')
+    put(bundle / "events.jsonl", events)
+
+
+def double_key(bundle: Path, _place: Place) -> None:
+    """A key twice; parsers disagree on which counts."""
+    events = lines(bundle / "events.jsonl")
+    events[2] = b'{"v":1,' + events[2][1:]
+    put(bundle / "events.jsonl", events)
+
+
+def swap_events(bundle: Path, _place: Place) -> None:
+    """Two events change places; their proofs do not."""
+    events = lines(bundle / "events.jsonl")
+    events[2], events[3] = events[3], events[2]
+    put(bundle / "events.jsonl", events)
+
+
+def drop_event(bundle: Path, _place: Place) -> None:
+    """An event goes, its proof stays."""
+    put(bundle / "events.jsonl", lines(bundle / "events.jsonl")[:-1])
+
+
+def double_event(bundle: Path, _place: Place) -> None:
+    """An event with its proof, twice."""
+    for name in ("events.jsonl", "proofs.jsonl"):
+        content = lines(bundle / name)
+        put(bundle / name, [*content, content[-1]])
+
+
+def wrong_path(bundle: Path, _place: Place) -> None:
+    """A proof whose first hash is another one."""
+    proofs = lines(bundle / "proofs.jsonl")
+    value = json.loads(proofs[3])
+    value["path"][0] = "0" * 64
+    proofs[3] = canonical(value)
+    put(bundle / "proofs.jsonl", proofs)
+
+
+def short_path(bundle: Path, _place: Place) -> None:
+    """A proof that stops one hash early."""
+    proofs = lines(bundle / "proofs.jsonl")
+    value = json.loads(proofs[3])
+    value["path"].pop()
+    proofs[3] = canonical(value)
+    put(bundle / "proofs.jsonl", proofs)
+
+
+def outputs_of(bundle: Path) -> dict[str, str]:
+    """Name -> commitment, over all events."""
+    return {
+        name: out["c"]
+        for line in lines(bundle / "events.jsonl")
+        for name, out in json.loads(line).get("out", {}).items()
+    }
+
+
+def flip_blob(bundle: Path, _place: Place) -> None:
+    """One bit of an output."""
+    path = bundle / "blobs" / outputs_of(bundle)["stdout"]
+    data = bytearray(path.read_bytes())
+    data[-1] ^= 1
+    path.write_bytes(data)
+
+
+def flip_salt(bundle: Path, _place: Place) -> None:
+    """One bit of its salt."""
+    path = bundle / "blobs" / outputs_of(bundle)["stdout"]
+    data = bytearray(path.read_bytes())
+    data[0] ^= 1
+    path.write_bytes(data)
+
+
+def swap_blobs(bundle: Path, _place: Place) -> None:
+    """Two outputs with their salts change names."""
+    first, second = (bundle / "blobs" / outputs_of(bundle)[name] for name in ("stdout", "stderr"))
+    one, two = first.read_bytes(), second.read_bytes()
+    first.write_bytes(two)
+    second.write_bytes(one)
+
+
+def drop_blob(bundle: Path, _place: Place) -> None:
+    """An output goes, and no event says that it was redacted."""
+    (bundle / "blobs" / outputs_of(bundle)["stdout"]).unlink()
+
+
+def empty_blob(bundle: Path, _place: Place) -> None:
+    """An output of no bytes at all, not even a salt."""
+    (bundle / "blobs" / outputs_of(bundle)["stdout"]).write_bytes(b"")
+
+
+def resize_note(bundle: Path, _place: Place) -> None:
+    """The size in the signed text."""
+    (line,) = lines(bundle / "seals.jsonl")
+    value = json.loads(line)
+    parts = value["note"].split("\n")
+    parts[1] = str(int(parts[1]) + 1)
+    value["note"] = "\n".join(parts)
+    put(bundle / "seals.jsonl", [canonical(value)])
+
+
+def flip_signature(bundle: Path, _place: Place) -> None:
+    """One bit of the signature."""
+    (line,) = lines(bundle / "seals.jsonl")
+    value = json.loads(line)
+    head, _, signature = value["note"].rstrip("\n").rpartition(" ")
+    blob = bytearray(base64.b64decode(signature))
+    blob[-1] ^= 1
+    value["note"] = f"{head} {base64.b64encode(blob).decode()}\n"
+    put(bundle / "seals.jsonl", [canonical(value)])
+
+
+def foreign_seal(bundle: Path, place: Place) -> None:
+    """A seal by the right key over another journal."""
+    (line,) = lines(bundle / "seals.jsonl")
+    checkpoint = parse_note(json.loads(line)["note"])
+    assert not isinstance(checkpoint, str)
+    parts = checkpoint.origin.split("/")
+    origin = "/".join([parts[0], "01AAAAAAAAAAAAAAAAAAAAAAAA", parts[2]])
+    other = Checkpoint(origin, checkpoint.size, checkpoint.root, checkpoint.extensions)
+    put(bundle / "seals.jsonl", [canonical({"note": sign(other, place.keys.signing_key())})])
+
+
+def forked_anchor(_bundle: Path, place: Place) -> None:
+    """The anchor holds another root for the same size, by the right key."""
+    forged = []
+    for line in lines(place.anchor):
+        checkpoint = parse_note(json.loads(line)["note"])
+        assert not isinstance(checkpoint, str)
+        other = Checkpoint(checkpoint.origin, checkpoint.size, b"\x05" * 32, ("ts_us 1",))
+        forged.append(canonical({"note": sign(other, place.keys.signing_key())}))
+    put(place.anchor, forged)
+
+
+CASES = (
+    Case("good", "untouched, with its anchor", nothing, 0, "INTACT"),
+    Case("unanchored", "untouched, no anchor given", nothing, 3, "UNANCHORED", anchored=False),
+    Case("redacted", "an output was destroyed on purpose, an event says so", nothing, 0, "INTACT"),
+    Case("edited", "one digit of an event", edit_line, 1, "ROOT_MISMATCH"),
+    Case("respaced", "the same JSON, another form", respace, 1, "LINE_MALFORMED"),
+    Case("doubled-key", "a JSON key twice", double_key, 1, "LINE_MALFORMED"),
+    Case("swapped-events", "two events in each other's place", swap_events, 1, "SEQ_WRONG"),
+    Case("dropped-event", "fewer events than proofs", drop_event, 1, "TRUNCATED"),
+    Case("doubled-event", "one event and its proof twice", double_event, 1, "SEQ_WRONG"),
+    Case("wrong-path", "a hash of a proof", wrong_path, 1, "ROOT_MISMATCH"),
+    Case("short-path", "a proof one hash too short", short_path, 1, "ROOT_MISMATCH"),
+    Case("flipped-blob", "one bit of an output", flip_blob, 1, "BLOB_CORRUPT"),
+    Case("flipped-salt", "one bit of a salt", flip_salt, 1, "BLOB_CORRUPT"),
+    Case("swapped-blobs", "two outputs in each other's place", swap_blobs, 1, "BLOB_CORRUPT"),
+    Case("missing-blob", "an output without a tombstone", drop_blob, 1, "BLOB_MISSING"),
+    Case("empty-blob", "an output of no bytes", empty_blob, 1, "BLOB_CORRUPT"),
+    Case("resized-seal", "the size in a seal's text", resize_note, 1, "BAD_SIGNATURE"),
+    Case("flipped-signature", "one bit of a signature", flip_signature, 1, "BAD_SIGNATURE"),
+    Case("stranger", "checked with another key", nothing, 1, "BAD_SIGNATURE", own_key=False),
+    Case("foreign-seal", "the right key, another journal", foreign_seal, 1, "FOREIGN"),
+    Case("fork", "the anchor knows another root", forked_anchor, 1, "FORK"),
+)
+
+
+def write_case(case: Case, target: Path) -> None:
+    """Write one vector: bundle, key, anchor, and what must be said."""
+    with tempfile.TemporaryDirectory() as scratch:
+        root = Path(scratch)
+        place = good_bundle(root, late_redaction=case.name == "redacted")
+        case.change(root / "bundle", place)
+        key = place.keys.signing_key().public
+        if not case.own_key:
+            key = Place(root / "other", seed=8).keys.make_key().public
+        shutil.copytree(root / "bundle", target / "bundle")
+        (target / "key").write_text(key.line + "\n")
+        if case.anchored:
+            shutil.copyfile(place.anchor, target / "anchor.jsonl")
+        expected = {"exit": case.exit_status, "says": case.says, "why": case.why}
+        (target / "expected.json").write_text(json.dumps(expected, indent=1) + "\n")
+
+
+def main() -> None:
+    """Write all vectors into the folder that is named."""
+    folder = Path(sys.argv[1])
+    for case in CASES:
+        if (folder / case.name).exists():
+            shutil.rmtree(folder / case.name)
+        (folder / case.name).mkdir(parents=True)
+        write_case(case, folder / case.name)
+
+
+if __name__ == "__main__":
+    main()
