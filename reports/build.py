@@ -5,6 +5,7 @@ Here: the order of the sections and the appendix. Not here: their content
 """
 
 import json
+import re
 from collections.abc import Callable
 
 from journal import Event, Reader
@@ -114,7 +115,9 @@ def _data(event: Event) -> str:
     whole = event.line.decode("ascii", "replace")
     start = whole.find('"data":')
     _, end = json.JSONDecoder().raw_decode(whole, start + len('"data":'))
-    return whole[start + len('"data":') : end][:_DATA_CHARS]
+    data = whole[start + len('"data":') : end]
+    # A cut number would read as another number, so the cut goes before the word.
+    return data if len(data) <= _DATA_CHARS else re.sub(r"[\w.-]+$", "", data[:_DATA_CHARS])
 
 
 def _entry(evidence: Evidence, event: Event, budget: int) -> Entry:

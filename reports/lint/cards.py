@@ -89,7 +89,7 @@ CARDS = (
         "C13",
         "SIGKILL",
         r"\bSIGKILL\b|\bkill -9\b|-9\b",
-        r"\b(?:immediate\w*|instant\w*|frees?|clean(?:s|ing)? up|all resources|releas\w+|ensur\w+)\b",
+        r"\b(?:immediate\w*|instant\w*|frees?|clean(?:s|ing)? up|all resources|releas\w+)\b",
         "sent, not obeyed: a process in an uninterruptible wait stays; so do segments (signal(7))",
     ),
     _card(
@@ -116,7 +116,7 @@ CARDS = (
     _card(
         "C14",
         "a fixed wait",
-        r"\bsleep(?: \d+)?\b|\b(?:\d+|[a-z]+) seconds? (?:is|are|was|between|for|before)\b|\bwaited\b",
+        r"\bsleep(?: \d+)?\b|\b(?:\d+|[a-z]+) seconds? (?:is|are|was|for|before)\b|\bwaited\b",
         r"\b(?:gives?|enough|sufficient|insufficient|time to|ensur\w*|accounts? for|heuristic)\b",
         "time passed, unless a condition was observed at its end",
     ),

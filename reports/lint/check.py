@@ -6,7 +6,7 @@ from journal import Reader
 from reports.lint.document import read
 from reports.lint.findings import Context, Finding
 from reports.lint.record import record
-from reports.lint.rules import commands, evidence, integrity, numbers, things, wording
+from reports.lint.rules import cited, commands, evidence, integrity, numbers, things, wording
 
 ALL = (
     *wording.RULES,
@@ -14,6 +14,7 @@ ALL = (
     *evidence.RULES,
     *things.RULES,
     *numbers.RULES,
+    *cited.RULES,
     *integrity.RULES,
 )
 

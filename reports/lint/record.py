@@ -6,9 +6,12 @@ a sentence.
 
 import re
 import shlex
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
+
+from pydantic import JsonValue
 
 from journal import Event, Reader, Shredded
 from journal.events import (
@@ -24,6 +27,8 @@ from journal.events import (
 )
 from reports.wording.cited import Cited, moment
 
+_MILLISECONDS = {"_ms": 1, "_s": 1_000}
+_BYTES = {"_kib": 2**10, "_mib": 2**20, "_gib": 2**30, "_bytes": 1}
 _ECHO_MIN = 12
 _NUMBER = re.compile(r"(?<![\w.])\d[\d,]*(?:\.\d+)?")
 _INTERVALS_EVENTS_MAX = 400
@@ -48,9 +53,11 @@ class Record:
     events: tuple[Event, ...]
     commands: tuple[RecordedCommand, ...]
     spans_ms: tuple[int, ...]
+    sizes_bytes: frozenset[int]
     words: tuple[tuple[Event, str], ...]
     corpus: str
     labels: Mapping[int, tuple[Event, ...]]
+    observations: Mapping[str, JsonValue]
     incidents: tuple[str, ...]
 
     @cached_property
@@ -60,8 +67,12 @@ class Record:
 
     @cached_property
     def numbers(self) -> frozenset[str]:
-        """Every number in the record, without thousands separators."""
-        return frozenset(n.replace(",", "") for n in _NUMBER.findall(self.corpus))
+        """Every number in the record without thousands separators, and how many events it has."""
+        written = {n.replace(",", "") for n in _NUMBER.findall(self.corpus)}
+        kinds = Counter(event.kind for event in self.events)
+        incidents = Counter(event.incident for event in self.events)
+        counted = (len(self.events), *kinds.values(), *incidents.values())
+        return frozenset(written | {str(number) for number in counted})
 
     @cached_property
     def horizon(self) -> int:
@@ -115,6 +126,10 @@ class Record:
             forms |= {date, time, time[:8], time[:5]}
         return frozenset(forms)
 
+    def observation(self, event: Event) -> JsonValue:
+        """What an observation event says; None for any other, and for a shredded one."""
+        return self.observations.get(event.id)
+
     def echoes(self, text: str) -> bool:
         """Whether a text is nothing but a recorded command or output."""
         flat = fold(text).strip("`")
@@ -145,11 +160,18 @@ def record(reader: Reader, incident: str | None = None) -> Record:
     parts: list[str] = []
     labels: dict[int, list[Event]] = {}
     spans: list[int] = []
+    sizes: list[int] = []
+    observations: dict[str, JsonValue] = {}
     intents = {e.payload.command_id: e for e in events if isinstance(e.payload, CommandIntended)}
     for event in events:
         labels.setdefault(event.seq, []).append(event)
         parts += _texts(reader, event)
-        spans += _spans(_values(reader, event))
+        values = _values(reader, event)
+        spans += _measured(values, _MILLISECONDS)
+        sizes += _measured(values, _BYTES)
+        sizes += [stored.length_bytes for stored in event.out.values()]
+        if len(values) > 1:
+            observations[event.id] = values[1]
         match event.payload:
             case Imported(body=body):
                 message = body.get("message")
@@ -169,8 +191,10 @@ def record(reader: Reader, incident: str | None = None) -> Record:
         events=events,
         commands=tuple(commands),
         spans_ms=tuple(spans),
+        sizes_bytes=frozenset(sizes),
         words=tuple(words),
         corpus="\n".join(parts),
+        observations=observations,
         labels={number: tuple(found) for number, found in labels.items()},
         incidents=tuple(dict.fromkeys(e.incident for e in events if e.incident)),
     )
@@ -187,13 +211,13 @@ def _texts(reader: Reader, event: Event) -> list[str]:
     texts += [text for value in _values(reader, event)[1:] for text in _leaves(value)]
     if event.host is not None:
         texts.append(event.host.name)
-    texts += [event.id, event.leaf, event.actor.id, event.kind, event.incident or ""]
+    texts += [event.id, event.place, event.leaf, event.actor.id, event.kind, event.incident or ""]
     return texts
 
 
-def _values(reader: Reader, event: Event) -> list[object]:
+def _values(reader: Reader, event: Event) -> list[JsonValue]:
     """The payload as JSON, and the observation where there is one."""
-    values: list[object] = [event.payload.model_dump(mode="json")]
+    values: list[JsonValue] = [event.payload.model_dump(mode="json")]
     if isinstance(event.payload, ObservationParsed):
         seen = reader.observation(event)
         if not isinstance(seen, Shredded):
@@ -201,14 +225,17 @@ def _values(reader: Reader, event: Event) -> list[object]:
     return values
 
 
-def _spans(value: object, name: str = "") -> list[int]:
-    """Milliseconds in fields whose name says so."""
+def _measured(value: object, units: Mapping[str, int], name: str = "") -> list[int]:
+    """Numbers in fields whose name ends in one of the units, in the smallest of them."""
     if isinstance(value, dict):
-        return [span for key, inner in value.items() for span in _spans(inner, str(key))]
+        pairs = value.items()
+        return [found for key, inner in pairs for found in _measured(inner, units, str(key))]
     if isinstance(value, list):
-        return [span for inner in value for span in _spans(inner, name)]
-    timed = isinstance(value, int) and not isinstance(value, bool) and name.endswith("_ms")
-    return [value] if timed and isinstance(value, int) else []
+        return [found for inner in value for found in _measured(inner, units, name)]
+    scale = next((scale for unit, scale in units.items() if name.endswith(unit)), None)
+    if scale is None or not isinstance(value, int) or isinstance(value, bool):
+        return []
+    return [value * scale]
 
 
 def _leaves(value: object) -> list[str]:

@@ -45,6 +45,8 @@ MACHINE = Machine(
     platform="Linux",
     python="3.11.2",
     software="0.1.0",
+    pid=1234,
+    uid=1000,
 )
 
 

@@ -23,7 +23,10 @@ _LISTING = re.compile(
 _GENERAL = re.compile(
     r"\b(?:if|when|unless|would|can|could|may|might|whether|should)\b", re.IGNORECASE
 )
+_EITHER_OR = re.compile(r"\beither\b[^.;]{3,120}\bor\b", re.IGNORECASE)
 _NOT_BUT = re.compile(r"\bnot (?:during|by|in|from|because)\b.*\bbut\b", re.IGNORECASE)
+_STATES_CAUSE = re.compile(r"(?:because|due to|caused|thanks to)", re.IGNORECASE)
+_LINKS = frozenset({"that", "this", "which", "were", "have", "been", "with", "from", "recorded"})
 _FORM = re.compile(r"^(?:this|that|it|these) (?:section|report|document|table)\b", re.IGNORECASE)
 
 
@@ -45,17 +48,26 @@ def causes(context: Context) -> Iterator[Finding]:
     """C08: a motive needs a recorded reason, a cause needs to be called an inference."""
     for sentence in context.claims:
         found = words.CAUSES.search(sentence.plain) or _NOT_BUT.search(sentence.plain)
-        if found is None or words.OPENS.search(sentence.plain) or _FORM.search(sentence.plain):
+        if found is None or _FORM.search(sentence.plain):
             continue
-        if _reasoned(context, sentence):
+        admitted = words.OPENS.search(sentence.plain)
+        if admitted and not (_STATES_CAUSE.match(found[0]) and found.start() > admitted.end()):
+            continue
+        if _reasoned(context, sentence, sentence.plain[found.end() :]):
             continue
         yield at(sentence, "C08", f"a cause or motive without a recorded reason: {found[0][:40]!r}")
 
 
-def _reasoned(context: Context, sentence: Sentence) -> bool:
-    """Whether the sentence cites an event that records a reason."""
+def _reasoned(context: Context, sentence: Sentence, clause: str) -> bool:
+    """Whether the sentence cites an event whose recorded reason holds the clause's words."""
+    content = set(re.findall(r"[a-z]{4,}", clause.lower())) - _LINKS
     named = context.record.named(sentence.labels)
-    return any(event.id in context.record.reasons for event in named)
+    for event in named:
+        if event.id in context.record.reasons:
+            recorded = event.line.decode("ascii", "replace").lower()
+            if all(word in recorded for word in content):
+                return True
+    return False
 
 
 def verdicts(context: Context) -> Iterator[Finding]:
@@ -115,13 +127,13 @@ def horizon(context: Context) -> Iterator[Finding]:
 def alternatives(context: Context) -> Iterator[Finding]:
     """C19: a guess at an explanation names its alternatives or the probe that would decide."""
     for sentence in context.claims:
-        found = words.HEDGES.search(sentence.plain)
+        found = words.HEDGES.search(sentence.plain) or _EITHER_OR.search(sentence.plain)
         if found is None or words.OPENS.search(sentence.plain) or sentence.bare.endswith("?"):
             continue
         if sentence.labels and context.record.named(sentence.labels) and context.record.has_clock:
             continue
         yield at(
-            sentence, "C19", f"a guess ({found[0]!r}) without alternatives or a deciding probe"
+            sentence, "C19", f"a guess ({found[0][:30]!r}) without alternatives or a deciding probe"
         )
 
 

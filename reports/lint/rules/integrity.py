@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from journal import Reader
 from reports.build import build_report
 from reports.evidence import NoIncidentError
-from reports.lint.document import read
+from reports.lint.document import Document, read
 from reports.lint.findings import Context, Finding, at
 from reports.model import Depth
 from reports.render.html import render_html
@@ -44,13 +44,20 @@ def regenerated(context: Context, reader: Reader) -> Iterator[Finding]:
         return
     page = context.source.lstrip().lower().startswith("<!doctype")
     right = read(render_html(report) if page else render_markdown(report))
-    texts = {block.text for block in right.blocks}
-    mine = {block.text for block in context.document.blocks}
-    for block in context.document.blocks:
-        if block.text not in texts:
+    yield from differences(context.document, right)
+
+
+def differences(document: Document, right: Document) -> Iterator[Finding]:
+    """C24: blocks, list numbers included, that only one of two documents has, or out of order."""
+    wanted = [(block.number, block.text) for block in right.blocks]
+    given = [(block.number, block.text) for block in document.blocks]
+    for block, key in zip(document.blocks, given, strict=True):
+        if key not in wanted:
             yield Finding(block.line, "C24", "not what the journal says", block.text)
-    for text in (block.text for block in right.blocks if block.text not in mine):
+    for _, text in (key for key in wanted if key not in given):
         yield Finding(1, "C24", "left out", text)
+    if sorted(given, key=str) == sorted(wanted, key=str) and given != wanted:
+        yield Finding(1, "C24", "in another order than the journal tells it", "")
 
 
 RULES = (references,)

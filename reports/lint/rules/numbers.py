@@ -97,13 +97,20 @@ def _sourced(context: Context, sentence: Sentence, found: re.Match[str]) -> bool
     digits, unit = found[1].replace(",", ""), found[2]
     if _NUMBERED.search(sentence.bare[: found.start()]):
         return True
-    if digits in context.record.numbers or f"{digits}{unit or ''}" in context.record.folded:
-        return True
     if unit in _TIMES:
-        return _near_duration(context, Fraction(digits), unit)
+        near = _near_duration(context, Fraction(digits), unit)
+        return near or _glued(context, digits, unit)
     if unit in _UNITS:
-        return _near_size(context, _Size(Fraction(digits), unit))
+        return _near_size(context, _Size(Fraction(digits), unit)) or _glued(context, digits, unit)
+    if digits in context.record.numbers:
+        return True
     return unit is None and "." not in digits and int(digits) <= _SMALL_MAX
+
+
+def _glued(context: Context, digits: str, unit: str) -> bool:
+    """Whether the record holds the number with its unit."""
+    written = rf"(?<![\w.]){re.escape(digits)}\s?{unit}\b"
+    return re.search(written, context.record.folded) is not None
 
 
 def _near_duration(context: Context, value: Fraction, unit: str) -> bool:
@@ -116,15 +123,9 @@ def _near_duration(context: Context, value: Fraction, unit: str) -> bool:
 
 
 def _near_size(context: Context, size: _Size) -> bool:
-    """Whether a size equals a recorded number of bytes or KiB, to the printed precision."""
-    wanted = size.bytes
-    for number in context.record.numbers:
-        if "." in number or len(number) > 18:  # noqa: PLR2004  (longer ones are ids)
-            continue
-        for known in (Fraction(number), Fraction(number) * 1024, Fraction(number) * 2**20):
-            if known and abs(wanted - known) <= known / 100:
-                return True
-    return False
+    """Whether a size equals a recorded one to the precision in which it is printed."""
+    step = Fraction(_UNITS[size.unit], size.value.denominator)
+    return any(abs(size.bytes - known) < step for known in context.record.sizes_bytes)
 
 
 def _blank(found: re.Match[str]) -> str:

@@ -22,7 +22,9 @@ _ADJOINED = re.compile(rf"\b{_NAME}(?: (?:speculative|decoding|draft))*? ({_KIND
 _SAME = {"hypervisor": "host", "node": "host", "server": "host", "program": "script"}
 _THREADS = re.compile(r"\b((?:[A-Z]\w+ )?[a-z]+) threads?\b")
 _AS_PROCESSES = re.compile(r"\bprocess(?:es)? ?\([^)]*\bthreads?\b", re.IGNORECASE)
-_OUTLIVES = re.compile(r"\bthreads?\b[^.;]*\bafter\b[^.;]*\bprocess\w* (?:exit|end|die)\w*", re.IGNORECASE)
+_OUTLIVES = re.compile(
+    r"\bthreads?\b[^.;]*\bafter\b[^.;]*\bprocess\w* (?:exit|end|die)\w*", re.IGNORECASE
+)
 _NUMBER_OF = re.compile(
     r"\b(single|one|sole|multi|multiple|several|many)[- ]?(?:main )?(process)(?:es)?\b",
     re.IGNORECASE,

@@ -1,0 +1,130 @@
+"""Rules on a sentence and the events that it cites: they say the same.
+
+Verdicts, outcomes, resolutions, deliveries and presence in a listing are compared with the event
+behind the label, denials included. Not here: whether there is a label (``evidence``).
+"""
+
+import re
+from collections.abc import Iterator
+
+from journal import Event
+from journal.events import IncidentClosed, ObservationParsed, VerdictReached
+from reports.lint.document import Sentence
+from reports.lint.findings import Context, Finding, at
+from reports.observed import listing, member, signal_answer
+
+_VERDICT = re.compile(r"\b(confirmed|refuted|inconclusive)\b", re.IGNORECASE)
+_OUTCOME = re.compile(
+    r"\b(?:ended|was|were|is)(?: not)? (completed|failed|unknown|denied|not sent)\b", re.IGNORECASE
+)
+_NO_OUTCOME = frozenset({"command_intended", "command_reconciled"})
+_RESOLUTION = re.compile(r"\b(RECOVERED|STOPPED|NOTHING_TO_DO|HANDED_OVER)\b")
+_DELIVERED = re.compile(r"\bdelivered\b", re.IGNORECASE)
+_PRESENT = re.compile(
+    r"\b(?:shows?|holds?|lists?|lines? up|is in|are in|was in|were in|appears?|one of them)\b",
+    re.IGNORECASE,
+)
+_PID = re.compile(r"\bpids? (\d+)\b", re.IGNORECASE)
+_DENIED = re.compile(r"\b(?:not|no longer|never|nor|without|neither)\b", re.IGNORECASE)
+_AHEAD = re.compile(
+    r"\b(?:will|shall|is going to|are going to)\b(?! be (?:tried|settled))", re.IGNORECASE
+)
+
+
+def agree(context: Context) -> Iterator[Finding]:
+    """C13, C12: the word for a verdict, outcome or resolution is the cited event's."""
+    for sentence in context.claims:
+        named = context.record.named(sentence.labels)
+        if named:
+            yield from _verdict(sentence, named)
+            yield from _outcome(sentence, named)
+            yield from _resolution(sentence, named)
+            yield from _delivery(context, sentence, named)
+            yield from _presence(context, sentence, named)
+
+
+def _denied(sentence: Sentence, found: re.Match[str]) -> bool:
+    """Whether the clause up to a word denies it."""
+    clause = re.split(r"[,;:]| and | but ", sentence.bare[: found.start()])[-1]
+    return _DENIED.search(clause) is not None
+
+
+def _verdict(sentence: Sentence, named: tuple[Event, ...]) -> Iterator[Finding]:
+    reached = {e.payload.verdict for e in named if isinstance(e.payload, VerdictReached)}
+    words = list(_VERDICT.finditer(sentence.plain))
+    if not reached or len(words) != 1:
+        return
+    if (words[0][1].lower() in reached) == _denied(sentence, words[0]):
+        yield at(sentence, "C13", f"the cited verdict is {', '.join(sorted(reached))}")
+
+
+def _outcome(sentence: Sentence, named: tuple[Event, ...]) -> Iterator[Finding]:
+    ended = {
+        e.kind.removeprefix("command_").removeprefix("outcome_").replace("_", " ")
+        for e in named
+        if e.kind.startswith("command_") and e.kind not in _NO_OUTCOME
+    }
+    words = list(_OUTCOME.finditer(sentence.plain))
+    if not ended or len(words) != 1:
+        return
+    denied = _denied(sentence, words[0]) or " not " in words[0][0].replace("not sent", "")
+    if (words[0][1].lower() in ended) == denied:
+        yield at(sentence, "C12", f"the cited outcome is {', '.join(sorted(ended))}")
+
+
+def _resolution(sentence: Sentence, named: tuple[Event, ...]) -> Iterator[Finding]:
+    closed = {e.payload.resolution for e in named if isinstance(e.payload, IncidentClosed)}
+    found = _RESOLUTION.search(sentence.bare)
+    if closed and found and (found[1] in closed) == _denied(sentence, found):
+        yield at(sentence, "C13", f"the cited resolution is {', '.join(sorted(closed))}")
+
+
+def _delivery(context: Context, sentence: Sentence, named: tuple[Event, ...]) -> Iterator[Finding]:
+    answers = [signal_answer(context.record.observation(e)) for e in named]
+    said = {answer["delivered"] for answer in answers if answer}
+    found = _DELIVERED.search(sentence.plain)
+    if said and found and (True in said) == _denied(sentence, found):
+        yield at(sentence, "C12", f"the cited answer says delivered: {sorted(map(str, said))}")
+
+
+def _presence(context: Context, sentence: Sentence, named: tuple[Event, ...]) -> Iterator[Finding]:
+    """A pid that a cited listing is said to hold, or not to hold."""
+    tables = [t for e in named if (t := listing(context.record.observation(e))) is not None]
+    pids = [int(pid) for pid in _PID.findall(sentence.bare)]
+    found = _PRESENT.search(sentence.plain)
+    if not tables or not pids or found is None or len(named) != len(tables):
+        return
+    held = [{key.pid for key in table.rows} for table in tables]
+    whole = re.split(r"[,;] ", sentence.bare)[0]
+    if _DENIED.search(whole):
+        if all(pid in pids_held for pid in pids for pids_held in held):
+            yield at(sentence, "C12", f"the cited listing holds pid {pids[0]}")
+    elif not all(any(pid in pids_held for pids_held in held) for pid in pids):
+        yield at(sentence, "C12", f"no cited listing holds pid {pids[0]}")
+
+
+def values(context: Context) -> Iterator[Finding]:
+    """C23: a heartbeat's step is said as the cited event gives it."""
+    pattern = re.compile(r"\bstep (\d+)\b")
+    for sentence in context.claims:
+        steps = {
+            str(step)
+            for e in context.record.named(sentence.labels)
+            if isinstance(e.payload, ObservationParsed)
+            for name in ("step", "resumed_from_step", "steps")
+            if (step := member(context.record.observation(e), "heartbeat", name)) is not None
+        }
+        for said in pattern.findall(sentence.plain):
+            if steps and said not in steps:
+                yield at(sentence, "C23", f"no cited heartbeat is at step {said}")
+
+
+def ahead(context: Context) -> Iterator[Finding]:
+    """C16: what is recorded is past; a sentence that cites it does not foretell."""
+    for sentence in context.claims:
+        found = _AHEAD.search(sentence.plain)
+        if found is not None and context.record.named(sentence.labels):
+            yield at(sentence, "C16", f"foretells what the record has behind it: {found[0]!r}")
+
+
+RULES = (agree, values, ahead)
