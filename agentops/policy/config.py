@@ -65,6 +65,7 @@ class Stop(_Part):
     request_file: str | None = None
     grace: Grace = Grace()
     respawn_s: Seconds = 3
+    gpu_release_s: Seconds = 60
 
     @model_validator(mode="after")
     def _request_has_a_file(self) -> "Stop":
@@ -133,6 +134,7 @@ class Job(_Part):
     supervisor: Match | None = None
     cgroup: str | None = None
     gpu: bool = False
+    gpu_idle_mib: int = Field(default=600, ge=0)
     stop: Stop = Stop()
     progress: Progress
     launch: Launch | None = None

@@ -12,7 +12,8 @@ Phases, in order; the first that has something to do decides:
     diagnose      is anything needed? If not: NOTHING_TO_DO
     verify_start  a start of ours is to be proven or refuted; proven: RECOVERED
     stopping      supervisors, roots, what they left behind, each by its ladder
-    verify_stop   two looks show that all are gone; if only a stop was asked: STOPPED
+    verify_stop   two looks show that all are gone, and, where the job uses GPUs, two that their
+                  memory is free; if only a stop was asked: STOPPED
     repair        due files are put in place and checked
     relaunch      the job is started again
 """
@@ -38,6 +39,7 @@ from agentops.policy.learning import BEAT
 from agentops.policy.ledger import Member
 from agentops.policy.needs import diagnosing, needed, observing
 from agentops.policy.reconciling import reconciling
+from agentops.policy.releasing import releasing
 from agentops.policy.restoring import relaunching, repairing, start_refuted, starting
 from agentops.policy.roles import as_members
 from agentops.policy.rules import forbidden, permitted, situation
@@ -102,8 +104,12 @@ def _handled(view: View, name: str, need: str) -> tuple[str, Step]:
         launches[-1].order if launches else -1,
         max((made.order for made in view.state.decisions if made.alive), default=-1),
     )
-    if view.verdict("job_stopped", after=since) is None:
+    stopped = view.verdict("job_stopped", after=since)
+    if stopped is None:
         return "verify_stop", proof_of_absence(view)
+    release = releasing(view, stopped)
+    if release is not None:
+        return "verify_stop", release
     return _restore(view, name, need)
 
 

@@ -10,8 +10,11 @@ from typing import Literal
 
 from pydantic import JsonValue
 
+from agentops.policy.process import Process
+
 Quality = Literal["direct", "proxy", "stale"]
 FactKey = tuple[str, str]
+FactValue = JsonValue | Process
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +27,7 @@ class Fact:
 
     subject: str
     predicate: str
-    value: JsonValue
+    value: FactValue
     event: str
     at_us: int
     order: int
@@ -74,7 +77,7 @@ class FactTable(Mapping[FactKey, Fact]):
             {key: fact for key, fact in self._facts.items() if not key[0].startswith(prefix)}
         )
 
-    def value(self, subject: str, predicate: str) -> JsonValue:
+    def value(self, subject: str, predicate: str) -> FactValue:
         """The value, or None where nothing is known."""
         fact = self._facts.get((subject, predicate))
         return None if fact is None else fact.value

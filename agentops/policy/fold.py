@@ -206,6 +206,9 @@ def _observed(
     state = replace(state, facts=learned.facts)
     if learned.sample is not None:
         state = replace(state, samples=_samples((*state.samples, learned.sample)))
+    if learned.waited is not None:
+        others = tuple(w for w in state.waits if w.kind != learned.waited.kind)
+        state = replace(state, waits=(*others, learned.waited))
     if learned.tail is not None:
         state = replace(state, tails=(*state.tails, learned.tail)[-TAILS_MAX:])
     return _probing(state, observed.command, succeeded=True)

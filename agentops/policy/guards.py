@@ -15,7 +15,7 @@ from pydantic import ValidationError
 from agentops.policy.decision import GuardResult, Run
 from agentops.policy.ladder import grace_us, rung_of
 from agentops.policy.moves import WAIT_MAX_MS
-from agentops.policy.processes import Process
+from agentops.policy.process import Process
 from agentops.policy.roles import is_protected
 from agentops.policy.stopping import told
 from agentops.policy.view import View

@@ -14,7 +14,7 @@ from types import MappingProxyType
 
 from agentops.policy.config import HypothesisName
 from agentops.policy.ledger import Act
-from agentops.policy.processes import INTERRUPT_BIT, Process
+from agentops.policy.process import INTERRUPT_BIT, Process
 from agentops.policy.view import View
 
 Weights = Mapping[HypothesisName, int]

@@ -25,7 +25,7 @@ from agentops.policy.decision import Close, Expectation, Pause, Rejected, RuleHi
 from agentops.policy.hypotheses import TITLES, Interrupted, Score, leader, live, weigh
 from agentops.policy.ledger import Act
 from agentops.policy.probing import next_probe
-from agentops.policy.processes import INTERRUPT_BIT, Process
+from agentops.policy.process import INTERRUPT_BIT, Process
 from agentops.policy.roles import is_shell
 from agentops.policy.view import SECOND_US, View
 from journal.events import Identity
@@ -67,7 +67,7 @@ def climb(view: View, process: Process, victim: Identity) -> Step:
     acts = view.signals_to(victim)
     climbing = tuple(act for act in acts if act.signal != "CONT")
     if process.state in {"T", "t"} and not any(act.signal == "CONT" for act in acts):
-        hit = RuleHit("continue-stopped", "it is stopped and could not answer", (process.event,))
+        hit = RuleHit("continue-stopped", "it is stopped and could not answer", view.listed)
         return Step(moves.signal(victim, "CONT"), (hit,), rung="interrupt")
     if not climbing:
         return _first(view, process, victim)
@@ -102,14 +102,14 @@ def _held(view: View, process: Process) -> Step | None:
     if process.state != "D":
         return None
     if view.stuck_us(process) >= STUCK_US:
-        hit = RuleHit("G10", "uninterruptible: no signal helps", (process.event,))
+        hit = RuleHit("G10", "uninterruptible: no signal helps", view.listed)
         close = Close(
             "HANDED_OVER",
             f"process {process.pid} is in uninterruptible sleep; no signal can end it",
-            (process.event,),
+            view.listed,
         )
         return Step(close, (hit,), lead="H6")
-    hit = RuleHit("G10", "uninterruptible for the moment", (process.event,))
+    hit = RuleHit("G10", "uninterruptible for the moment", view.listed)
     if view.now_us - (view.table.at_us if view.table else 0) < LOOK_AGAIN_US:
         until = view.now_us + LOOK_AGAIN_US
         return Step(Pause(until, "short uninterruptible sleep is common"), (hit,))
@@ -137,19 +137,18 @@ def _first(view: View, process: Process, victim: Identity) -> Step:
                 view,
                 victim,
                 rung,
-                RuleHit("ladder", text, (process.event,)),
+                RuleHit("ladder", text, view.listed),
                 scores,
                 passed,
                 lead="H4" if ignored else "",
             )
-    return _exhausted(process)
+    return _exhausted(view, process)
 
 
 def _after(view: View, process: Process, victim: Identity, act: Act) -> Step:
     """The victim lives on after *act*: wait out the grace, look, weigh, choose."""
     rung = rung_of(view, act)
-    waited = view.fact("wait", "process_absent")
-    since = max(act.last_order, -1 if waited is None else waited.order)
+    since = max(act.last_order, view.waited_order("process_absent"))
     if not view.seen_after(since):
         hit = RuleHit("ladder", "is it still there?", act.events)
         return Step(moves.list_processes(), (hit,))
@@ -179,9 +178,9 @@ def _choose(
     shared = _shared(live(scores, lead_db))
     move = RIGHT[lead][0] if lead is not None else shared
     text = TITLES[lead] if lead is not None else "right under every live hypothesis"
-    hit = RuleHit(lead or "dominance", text, (*act.events, process.event))
+    hit = RuleHit(lead or "dominance", text, (*act.events, *view.listed))
     if move == "hand_over":
-        close = Close("HANDED_OVER", f"process {process.pid}: {text}", (process.event,))
+        close = Close("HANDED_OVER", f"process {process.pid}: {text}", view.listed)
         return Step(close, (hit,), lead=lead or "", hypotheses=scores)
     if move == "wait" or (move is None and rung != "kill"):
         return _patient(view, process, victim, act, scores, hit, lead)
@@ -214,7 +213,7 @@ def _patient(
     close = Close(
         "HANDED_OVER",
         f"process {process.pid} neither stops nor shows why within the longest graceful stop",
-        (process.event, *act.events),
+        (*view.listed, *act.events),
     )
     return Step(close, (hit,), lead=lead or "", hypotheses=scores)
 
@@ -243,7 +242,7 @@ def _next(
             passed.append(Rejected(rung, "ladder", "no evidence that the first was taken"))
         else:
             return _signal(view, victim, rung, hit, scores, passed, lead=lead or "")
-    return _exhausted(process)
+    return _exhausted(view, process)
 
 
 def _signal(
@@ -276,10 +275,10 @@ def _signal(
     )
 
 
-def _exhausted(process: Process) -> Step:
+def _exhausted(view: View, process: Process) -> Step:
     close = Close(
         "HANDED_OVER",
         f"process {process.pid} lives on after every rung of its ladder",
-        (process.event,),
+        view.listed,
     )
-    return Step(close, (RuleHit("ladder", "no rung is left", (process.event,)),))
+    return Step(close, (RuleHit("ladder", "no rung is left", view.listed),))

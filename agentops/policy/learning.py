@@ -11,12 +11,14 @@ from dataclasses import dataclass
 from pydantic import JsonValue
 
 from agentops.diagnosis.scan import scan_lines
-from agentops.policy.facts import Fact, FactTable
-from agentops.policy.ledger import Sample, Tail
+from agentops.policy.facts import Fact, FactTable, FactValue
+from agentops.policy.ledger import Sample, Tail, Waited
+from agentops.policy.process import read_process
 from agentops.policy.processes import HOST, TABLE, process_subject
 from journal.events import JsonObject
 
 BEAT = ("heartbeat", "seen")
+STUCK_SINCE = "uninterruptible_since_us"
 _TEXT_MAX = 400
 _FINITE = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
 _BEAT_FIELDS = (
@@ -37,11 +39,12 @@ _BEAT_FIELDS = (
 
 @dataclass(frozen=True, slots=True)
 class Learned:
-    """What one observation adds: facts, and the heartbeat sample or log tail that it was."""
+    """What one observation adds: facts, and the sample, tail or wait that it was."""
 
     facts: FactTable
     sample: Sample | None = None
     tail: Tail | None = None
+    waited: Waited | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +56,7 @@ class Source:
     order: int
     arguments: JsonObject
 
-    def fact(self, subject: str, predicate: str, value: JsonValue) -> Fact:
+    def fact(self, subject: str, predicate: str, value: FactValue) -> Fact:
         """One fact resting on this source."""
         return Fact(subject, predicate, value, self.event, self.at_us, self.order)
 
@@ -103,21 +106,14 @@ def _processes(facts: FactTable, seen: JsonObject, source: Source) -> Learned:
     kept = facts.without_subjects("process:") if complete else facts
     new = [source.fact(*TABLE, about)]
     for row in rows:
-        if not isinstance(row, dict):
+        process = read_process(row)
+        if process is None:
             continue
-        pid, start = row.get("pid"), row.get("start_ticks")
-        if isinstance(pid, int) and isinstance(start, int):
-            subject = process_subject(pid, start)
-            new.append(source.fact(subject, "row", row))
-            if row.get("state") == "D":
-                since = facts.value(subject, "uninterruptible_since_us")
-                new.append(
-                    source.fact(
-                        subject,
-                        "uninterruptible_since_us",
-                        source.at_us if since is None else since,
-                    )
-                )
+        subject = process_subject(process.pid, process.start_ticks)
+        new.append(source.fact(subject, "row", process))
+        if process.state == "D":
+            since = facts.value(subject, STUCK_SINCE)
+            new.append(source.fact(subject, STUCK_SINCE, source.at_us if since is None else since))
     return Learned(kept.with_facts(new))
 
 
@@ -204,10 +200,11 @@ def _host(facts: FactTable, seen: JsonObject, source: Source) -> Learned:
 
 
 def _wait(facts: FactTable, seen: JsonObject, source: Source) -> Learned:
+    """A wait's end is something that the engine did, not what the host is: no fact."""
     condition = source.arguments.get("condition")
     kind = condition.get("kind") if isinstance(condition, dict) else None
-    said: JsonValue = {"met": seen.get("met") is True, "elapsed_ms": seen.get("elapsed_ms")}
-    return Learned(facts.with_facts([source.fact("wait", str(kind), said)]))
+    waited = Waited(str(kind), seen.get("met") is True, source.order, source.event)
+    return Learned(facts, waited=waited)
 
 
 _READERS: Mapping[str, Callable[[FactTable, JsonObject, Source], Learned]] = {

@@ -157,6 +157,16 @@ class Tail:
 
 
 @dataclass(frozen=True, slots=True)
+class Waited:
+    """The end of one wait, by the kind of its condition."""
+
+    kind: str
+    met: bool
+    order: int
+    event: str
+
+
+@dataclass(frozen=True, slots=True)
 class Member:
     """A process once proven to be of the job. cmdline is a digest: it is compared, never shown."""
 

@@ -52,7 +52,7 @@ def wait_absent(victims: tuple[Identity, ...], timeout_us: int) -> Run:
         "kind": "process_absent",
         "identities": [identity(victim) for victim in victims],
     }
-    return _wait(condition, timeout_us)
+    return wait_for(condition, timeout_us)
 
 
 def wait_step(view: View, at_least_step: int, timeout_us: int, launch_id: str | None = None) -> Run:
@@ -64,7 +64,7 @@ def wait_step(view: View, at_least_step: int, timeout_us: int, launch_id: str | 
     }
     if launch_id is not None:
         condition["launch_id"] = launch_id
-    return _wait(condition, timeout_us)
+    return wait_for(condition, timeout_us)
 
 
 def deploy(view: View, repair: Repair) -> Run:
@@ -106,7 +106,8 @@ def identity(who: Identity) -> JsonObject:
     return dumped
 
 
-def _wait(condition: JsonObject, timeout_us: int) -> Run:
+def wait_for(condition: JsonObject, timeout_us: int) -> Run:
+    """Wait for *condition*, one slice at most."""
     timeout_ms = max(WAIT_MIN_MS, min(WAIT_MAX_MS, timeout_us // 1_000))
     return Run(
         "wait",

@@ -128,7 +128,7 @@ def _stop_requested(view: View) -> Step:
 
 def _ambiguous(view: View) -> Step:
     """Names match and nothing proves a role: a person must look."""
-    events = tuple(dict.fromkeys(process.event for process in view.roles.candidates))
+    events = view.listed
     reason = (
         f"{len(view.roles.candidates)} process(es) match the job's selector, but no heartbeat, "
         "launch id, tree or cgroup proves that they are the job"
@@ -175,7 +175,7 @@ def _starting(view: View) -> Step | None:
     ]
     if not young:
         return None
-    events = (young[0].event,)
+    events = view.listed
     hit = RuleHit(
         "starting", "a young process matches the selector and has no heartbeat yet", events
     )
@@ -209,9 +209,8 @@ def _progress(view: View) -> Step:
     if view.now_us - since >= stall_us and beat.at_us - since >= stall_us:
         reason = f"step {beat.step} stood for {(beat.at_us - since) // SECOND_US} s"
         return _need("stalled", reason, (view.state.samples[0].event, beat.event))
-    waited = view.fact("wait", "heartbeat_step")
     hit = RuleHit("progress", "one heartbeat shows a place, not a movement", (beat.event,))
-    if waited is not None and waited.order > beat.order:
+    if view.waited_order("heartbeat_step") > beat.order:
         return Step(moves.read_heartbeat(view), (hit,))
     left = max(
         SECOND_US, min(stall_us - (view.now_us - since), view.job.progress.watch_s * SECOND_US)
@@ -263,10 +262,10 @@ def _lingering(view: View, beat: Sample) -> Step:
     if view.now_us - since < view.job.stop.grace.terminate_s * SECOND_US:
         table = view.table
         victims = () if table is None else tuple(table.identity(p) for p in view.roles.members)
-        waited = view.fact("wait", "process_absent")
-        if waited is not None and table is not None and waited.order > table.order:
+        waited = view.waited_order("process_absent")
+        if table is not None and waited > table.order:
             return Step(moves.list_processes(), (hit,))
-        if waited is not None and waited.order > beat.order:
+        if waited > beat.order:
             return Step(moves.read_heartbeat(view), (hit,))
         return Step(moves.wait_absent(victims, 10 * SECOND_US), (hit,))
     return _need("stalled", "it says that it ended, yet members live on", (beat.event,))

@@ -10,7 +10,8 @@ from agentops.policy.decision import Close, Judge, Pause, RuleHit, Step
 from agentops.policy.hypotheses import Interrupted, interrupt_in_log
 from agentops.policy.learning import BEAT, beat_value, file_subject
 from agentops.policy.ledger import Act
-from agentops.policy.processes import Process, ProcessTable
+from agentops.policy.process import Process
+from agentops.policy.processes import ProcessTable
 from agentops.policy.restoring import deployed_paths
 from agentops.policy.view import SECOND_US, View
 from journal.events import JsonObject, Verdict
@@ -119,7 +120,7 @@ def _launch(view: View, act: Act) -> Step:
         return Step(moves.list_processes("reconcile"), (hit,))
     carrier = next((process for process in table if process.launch_id == launch_id), None)
     if carrier is not None:
-        return _settle(act, "confirmed", "a process carries the launch id", carrier.event)
+        return _settle(act, "confirmed", "a process carries the launch id", table.event)
     look = view.fact(*BEAT)
     if look is None or look.order <= act.last_order:
         return Step(moves.read_heartbeat(view, "reconcile"), (hit,))

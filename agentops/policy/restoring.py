@@ -280,8 +280,7 @@ def _refute(view: View, launch: Act, reason: str) -> Step:
 
 def _keep_looking(view: View, launch: Act, ours: tuple[Sample, ...]) -> Step:
     """Wait for a step in slices; between them look at heartbeat and processes."""
-    waited = view.fact("wait", "heartbeat_step")
-    waited_order = -1 if waited is None else waited.order
+    waited_order = view.waited_order("heartbeat_step")
     hit = RuleHit("start", "steps must advance", launch.events)
     newest = view.fact(*BEAT)
     beat_order = -1 if newest is None else newest.order

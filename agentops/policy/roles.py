@@ -6,16 +6,18 @@ member, the session of a member that leads it, or the cgroup that the operator d
 whether a member may be signalled now (``agentops.policy.guards``).
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from agentops.policy.canonical import digest
 from agentops.policy.config import Job, Match, PolicyConfig
 from agentops.policy.learning import beat_value
 from agentops.policy.ledger import Member, Role
-from agentops.policy.processes import Process, ProcessTable
+from agentops.policy.process import Process
+from agentops.policy.processes import ProcessTable
 from agentops.policy.state import PolicyState
 
+ENDED = frozenset({"Z", "X"})
 PROTECTED_COMM = (
     "sshd",
     "systemd",
@@ -77,9 +79,8 @@ def is_protected(process: Process, config: PolicyConfig) -> bool:
 
 def selects(match: Match, process: Process) -> bool:
     """Whether *process* is worth a look under *match*."""
-    joined = " ".join(process.cmdline)
     return (
-        (match.cmd_contains is None or match.cmd_contains in joined)
+        (match.cmd_contains is None or match.cmd_contains in process.command_line)
         and (match.exe is None or match.exe == process.exe)
         and (match.cwd is None or match.cwd == process.cwd)
         and (match.uid is None or match.uid == process.uid)
@@ -97,30 +98,35 @@ def find_roles(
     """Sort the newest table by role; without a table nobody has one."""
     if table is None:
         return Roles()
-    allowed = {
-        process.key: process
-        for process in sorted(table, key=_place)
-        if not process.zombie
-        and not is_protected(process, config)
-        and job.role_match.uid in {None, process.uid}
-    }
-    reasons = _seeds(state, job, table, allowed)
-    _spread(reasons, allowed)
-    supervisors = _supervisors(job, table, allowed, reasons)
+    living = sorted(
+        (
+            process
+            for process in table
+            if process.state not in ENDED and job.role_match.uid in {None, process.uid}
+        ),
+        key=_place,
+    )
+    reasons = _seeds(state, job, config, table, living)
+    _spread(reasons, living, config)
+    inside = {process.key: process for process in living if process.key in reasons}
+    supervisors = _supervisors(job, config, table, inside)
     for process in supervisors:
         reasons.setdefault(process.key, "supervises a member and matches the declared supervisor")
-    inside = [process for process in allowed.values() if process.key in reasons]
     lead = {process.key for process in supervisors}
-    rest = [process for process in inside if process.key not in lead]
+    rest = [process for process in inside.values() if process.key not in lead]
     trainers = _roots(rest, state)
     roots = {process.key for process in trainers}
-    others = [process for process in allowed.values() if process.key not in reasons]
+    others = [process for process in living if process.key not in reasons]
     return Roles(
         trainers=trainers,
-        workers=tuple(sorted((p for p in rest if p.key not in roots), key=_place)),
+        workers=tuple(process for process in rest if process.key not in roots),
         supervisors=supervisors,
-        suspects=_suspects(state, others),
-        candidates=tuple(sorted((p for p in others if selects(job.role_match, p)), key=_place)),
+        suspects=_suspects(state, config, others),
+        candidates=tuple(
+            process
+            for process in others
+            if selects(job.role_match, process) and not is_protected(process, config)
+        ),
         reasons=reasons,
     )
 
@@ -132,24 +138,29 @@ def _place(process: Process) -> tuple[int, int]:
 def _seeds(
     state: PolicyState,
     job: Job,
+    config: PolicyConfig,
     table: ProcessTable,
-    allowed: Mapping[tuple[int, int], Process],
+    living: Sequence[Process],
 ) -> dict[tuple[int, int], str]:
     """Members by evidence of their own."""
-    reasons: dict[tuple[int, int], str] = {}
-    for member in state.members:
-        process = table.find(member.identity)
-        if process is not None and process.key in allowed:
-            reasons[process.key] = member.reason
+    known = {
+        (member.identity.pid, member.identity.start_ticks): member.reason
+        for member in state.members
+        if table.covers(member.identity)
+    }
     beat = (beat_value(state.facts, "pid"), beat_value(state.facts, "start_ticks"))
     launches = launch_ids(state)
-    for key, process in allowed.items():
-        if beat == key:
-            reasons[key] = "heartbeat names its pid and start ticks"
+    reasons: dict[tuple[int, int], str] = {}
+    for process in living:
+        reason = known.get(process.key)
+        if beat == process.key:
+            reason = "heartbeat names its pid and start ticks"
         elif process.launch_id is not None and process.launch_id in launches:
-            reasons[key] = "carries the launch id"
-        elif job.cgroup is not None and job.cgroup in process.cgroup:
-            reasons[key] = "is in the declared cgroup"
+            reason = "carries the launch id"
+        elif reason is None and job.cgroup is not None and job.cgroup in process.cgroup:
+            reason = "is in the declared cgroup"
+        if reason is not None and not is_protected(process, config):
+            reasons[process.key] = reason
     return reasons
 
 
@@ -165,43 +176,48 @@ def launch_ids(state: PolicyState) -> frozenset[str]:
 
 
 def _spread(
-    reasons: dict[tuple[int, int], str], allowed: Mapping[tuple[int, int], Process]
+    reasons: dict[tuple[int, int], str], living: Sequence[Process], config: PolicyConfig
 ) -> None:
     """Descendants of members, and sessions that a member leads."""
-    changed = True
-    while changed:
-        changed = False
-        pids = {key[0] for key in reasons}
-        for key, process in allowed.items():
-            if key in reasons:
-                continue
-            if process.ppid in pids:
-                reasons[key] = "descends from a member"
-                changed = True
-            elif process.sid in pids and process.sid != process.pid:
-                reasons[key] = "is in a session that a member leads"
-                changed = True
+    if not reasons:
+        return
+    below: dict[int, list[Process]] = {}
+    beside: dict[int, list[Process]] = {}
+    for process in living:
+        below.setdefault(process.ppid, []).append(process)
+        if process.sid != process.pid:
+            beside.setdefault(process.sid, []).append(process)
+    queue = sorted(pid for pid, _ in reasons)
+    while queue:
+        pid = queue.pop(0)
+        for how, found in (
+            ("descends from a member", below.get(pid, ())),
+            ("is in a session that a member leads", beside.get(pid, ())),
+        ):
+            for process in found:
+                if process.key not in reasons and not is_protected(process, config):
+                    reasons[process.key] = how
+                    queue.append(process.pid)
 
 
 def _supervisors(
     job: Job,
+    config: PolicyConfig,
     table: ProcessTable,
-    allowed: Mapping[tuple[int, int], Process],
-    reasons: Mapping[tuple[int, int], str],
+    inside: Mapping[tuple[int, int], Process],
 ) -> tuple[Process, ...]:
     """Outermost first: ancestors of a member that are members themselves or match the selector."""
     found: dict[tuple[int, int], Process] = {}
-    for key in reasons:
-        for ancestor in table.ancestors(allowed[key]):
-            if ancestor.key not in allowed:
-                continue
+    for member in inside.values():
+        declared = job.supervisor is not None and selects(job.supervisor, member)
+        if declared and is_shell(member):
+            found[member.key] = member
+        for ancestor in table.ancestors(member):
             matched = job.supervisor is not None and selects(job.supervisor, ancestor)
-            if matched or (ancestor.key in reasons and is_shell(ancestor)):
+            ours = ancestor.key in inside and is_shell(ancestor)
+            lives = ancestor.state not in ENDED and job.role_match.uid in {None, ancestor.uid}
+            if (matched or ours) and lives and not is_protected(ancestor, config):
                 found[ancestor.key] = ancestor
-    for key in reasons:
-        member = allowed[key]
-        if job.supervisor is not None and is_shell(member) and selects(job.supervisor, member):
-            found[key] = member
     return tuple(sorted(found.values(), key=_place))
 
 
@@ -228,19 +244,25 @@ def _roots(inside: Iterable[Process], state: PolicyState) -> tuple[Process, ...]
     return tuple(sorted(roots, key=_place))
 
 
-def _suspects(state: PolicyState, others: Iterable[Process]) -> tuple[Process, ...]:
+def _suspects(
+    state: PolicyState, config: PolicyConfig, others: Iterable[Process]
+) -> tuple[Process, ...]:
     """Non-members with the very command line of a member that was started before them."""
-    known = {
-        member.cmdline_sha256: member.identity.start_ticks
-        for member in state.members
-        if member.role != "worker"
-    }
-    found = [
+    known: dict[str, int] = {}
+    for member in state.members:
+        if member.role != "worker":
+            known[member.cmdline_sha256] = member.identity.start_ticks
+    oldest = min(known.values(), default=None)
+    if oldest is None:
+        return ()
+    return tuple(
         process
         for process in others
-        if process.cmdline and process.start_ticks > known.get(cmdline_digest(process), 1 << 62)
-    ]
-    return tuple(sorted(found, key=_place))
+        if process.start_ticks > oldest
+        and process.cmdline
+        and process.start_ticks > known.get(cmdline_digest(process), process.start_ticks)
+        and not is_protected(process, config)
+    )
 
 
 def as_members(roles: Roles, table: ProcessTable) -> tuple[Member, ...]:

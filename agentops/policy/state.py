@@ -7,7 +7,17 @@ about it (``agentops.policy.decide``).
 from dataclasses import dataclass, field
 
 from agentops.policy.facts import FactTable
-from agentops.policy.ledger import Act, Decided, Incident, Judged, Member, Sample, Tail, Terms
+from agentops.policy.ledger import (
+    Act,
+    Decided,
+    Incident,
+    Judged,
+    Member,
+    Sample,
+    Tail,
+    Terms,
+    Waited,
+)
 from journal.events import JsonObject
 
 EVERYWHERE = "*"
@@ -51,6 +61,7 @@ class PolicyState:
     members: tuple[Member, ...] = ()
     samples: tuple[Sample, ...] = ()
     tails: tuple[Tail, ...] = ()
+    waits: tuple[Waited, ...] = ()
     probing: tuple[Probing, ...] = ()
     approvals: tuple[Approval, ...] = ()
     denials: int = 0

@@ -7,7 +7,8 @@ proof of absence. Not here: one victim's ladder (``agentops.policy.ladder``).
 from agentops.policy import moves
 from agentops.policy.decision import Close, Judge, Pause, RuleHit, Step
 from agentops.policy.ladder import climb, grace_us
-from agentops.policy.processes import Process, ProcessTable
+from agentops.policy.process import Process
+from agentops.policy.processes import ProcessTable
 from agentops.policy.view import SECOND_US, View
 from journal.events import Identity, JsonObject
 
@@ -17,8 +18,7 @@ RESPAWNS_MAX = 2
 
 def stopping(view: View) -> Step | None:
     """The next step of stopping, or None when no member lives and no successor may be coming."""
-    waited = view.fact("wait", "process_absent")
-    since = max(view.acted_order, -1 if waited is None else waited.order)
+    since = max(view.acted_order, view.waited_order("process_absent"))
     if not view.seen_after(since) or not view.table_fresh(view.config.limits.fresh_s):
         return Step(moves.list_processes(), (RuleHit("G14", "what lives now is not known"),))
     table = view.table
@@ -46,9 +46,9 @@ def _flapping(view: View, table: ProcessTable) -> Step | None:
     newest = view.roles.trainers[-1]
     if newest.launch_id in {act.arguments.get("launch_id") for act in view.launches}:
         return None
-    hit = RuleHit("flapping", "it was started again more than twice", (newest.event,))
+    hit = RuleHit("flapping", "it was started again more than twice", view.listed)
     reason = f"process {newest.pid} was started again by something that no evidence names"
-    return Step(Close("HANDED_OVER", reason, (newest.event,)), (hit,), lead="H5")
+    return Step(Close("HANDED_OVER", reason, view.listed), (hit,), lead="H5")
 
 
 def _one(view: View, table: ProcessTable, process: Process) -> Step | None:
@@ -143,12 +143,12 @@ def _suspected(view: View) -> Step | None:
     age_us = 0
     if table is not None:
         age_us = (table.uptime_ticks - suspect.start_ticks) * SECOND_US // table.ticks_per_s
-    hit = RuleHit("H5", "a newcomer looks like the job", (suspect.event,))
+    hit = RuleHit("H5", "a newcomer looks like the job", view.listed)
     launch = view.job.launch
     limit_us = (launch.start_s if launch is not None else view.job.progress.stall_s) * SECOND_US
     if age_us > limit_us:
         reason = f"process {suspect.pid} looks like the job, and nothing proves that it is"
-        return Step(Close("HANDED_OVER", reason, (suspect.event,)), (hit,), lead="H5")
+        return Step(Close("HANDED_OVER", reason, view.listed), (hit,), lead="H5")
     beat_due = view.probing("read_heartbeat").last_order < (table.order if table else 0)
     if beat_due:
         return Step(moves.read_heartbeat(view), (hit,))

@@ -7,9 +7,10 @@ from dataclasses import dataclass
 
 from agentops.policy.config import Job, PolicyConfig
 from agentops.policy.facts import Fact
-from agentops.policy.learning import beat_value, finite
+from agentops.policy.learning import STUCK_SINCE, beat_value, finite
 from agentops.policy.ledger import Act, Judged, Sample, Tail
-from agentops.policy.processes import Process, ProcessTable, process_subject, read_table
+from agentops.policy.process import Process
+from agentops.policy.processes import ProcessTable, process_subject, read_table
 from agentops.policy.roles import Roles, find_roles
 from agentops.policy.state import PolicyState, Probing
 from journal.events import Identity, Verdict
@@ -39,6 +40,11 @@ class View:
         """Whether the heartbeat's file was there at the last look; None before any look."""
         value = beat_value(self.state.facts, "exists")
         return value if isinstance(value, bool) else None
+
+    @property
+    def listed(self) -> tuple[str, ...]:
+        """The event of the newest process table, as evidence; empty where there is none."""
+        return () if self.table is None else (self.table.event,)
 
     @property
     def last_act(self) -> Act | None:
@@ -128,6 +134,10 @@ class View:
             if judged.kind == kind and judged.verdict == verdict
         )
 
+    def waited_order(self, kind: str) -> int:
+        """When a wait on this kind of condition last ended, as a place in the fold; -1: never."""
+        return max((waited.order for waited in self.state.waits if waited.kind == kind), default=-1)
+
     def fact(self, subject: str, predicate: str) -> Fact | None:
         """The fact itself, for its event and age."""
         return self.state.facts.get((subject, predicate))
@@ -135,7 +145,7 @@ class View:
     def stuck_us(self, process: Process) -> int:
         """How long *process* has been seen in uninterruptible sleep; 0 where it is not."""
         since = self.state.facts.value(
-            process_subject(process.pid, process.start_ticks), "uninterruptible_since_us"
+            process_subject(process.pid, process.start_ticks), STUCK_SINCE
         )
         if process.state != "D" or not isinstance(since, int) or self.table is None:
             return 0

@@ -107,8 +107,6 @@ KEYS = st.sampled_from(
     [
         ("host", "process_table"),
         ("heartbeat", "seen"),
-        ("wait", "process_absent"),
-        ("wait", "heartbeat_step"),
         ("process:7:9", "row"),
         ("process:7:9", "uninterruptible_since_us"),
         ("file:/job/code.py", "sha256"),
