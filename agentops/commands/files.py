@@ -55,7 +55,7 @@ class _RawFile(Observation):
 
 
 class _RawTail(_RawFile):
-    tail_hex: str | None
+    tail: str | None
     tail_offset: Count | None
 
 
@@ -92,11 +92,7 @@ class TailLog(ScriptCommand):
     def read(self, rows: Sequence[dict[str, object]]) -> LogTail | Malformed:
         """One row."""
         raw = _RawTail.model_validate(only(rows))
-        try:
-            content = bytes.fromhex(raw.tail_hex or "")
-        except ValueError:
-            return Malformed("the log's bytes are not hex")
-        lines = content.decode("utf-8", "backslashreplace").split("\n")
+        lines = (raw.tail or "").split("\n")
         ends_in_line = lines[-1] != ""
         modified = raw.modified_unix_ms
         return LogTail(

@@ -6,8 +6,6 @@ Here: the commands and their rows. Not here: what the tool's words mean (``smi``
 from collections.abc import Mapping, Sequence
 from typing import ClassVar
 
-from pydantic import Field
-
 from agentops.commands.base import Count, Malformed, Observation
 from agentops.commands.script import ScriptCommand
 from agentops.commands.smi import MigDevice, Reading, ToolState, mig_devices, reading, tool_state
@@ -104,19 +102,14 @@ class _Said(Observation):
     tool: str | None
     status: int | None
     timed_out: bool
-    stdout_hex: str = Field(pattern=r"^([0-9a-f]{2})*$")
-    stderr_hex: str = Field(pattern=r"^([0-9a-f]{2})*$")
+    stdout: str
+    stderr: str
     asked: tuple[str, ...] = ()
     dropped: tuple[str, ...] = ()
 
     @property
-    def stdout(self) -> str:
-        return bytes.fromhex(self.stdout_hex).decode("utf-8", "backslashreplace")
-
-    @property
     def text(self) -> str:
-        stderr = bytes.fromhex(self.stderr_hex).decode("utf-8", "backslashreplace")
-        return f"{self.stdout}\n{stderr}".strip()
+        return f"{self.stdout}\n{self.stderr}".strip()
 
     @property
     def state(self) -> ToolState:

@@ -59,7 +59,7 @@ class HeartbeatSeen(Observation):
 class _Raw(Observation):
     exists: bool
     modified_unix_ms: Count | None
-    content_hex: str | None
+    content: str | None
     now_unix_ms: Count
 
 
@@ -94,7 +94,7 @@ class ReadHeartbeat(ScriptCommand):
         raw = _Raw.model_validate(only(rows))
         if not raw.exists:
             return HeartbeatSeen(exists=False, age_ms=None, heartbeat=None, problem=None)
-        fields, problem = _fields(raw.content_hex)
+        fields, problem = _fields(raw.content)
         written = raw.modified_unix_ms if fields is None else fields.updated_unix_ms
         age_ms = None if written is None else raw.now_unix_ms - written
         return HeartbeatSeen(exists=True, age_ms=age_ms, heartbeat=fields, problem=problem)
@@ -103,11 +103,11 @@ class ReadHeartbeat(ScriptCommand):
 _Problem = Literal["unreadable", "not_json", "not_the_contract"]
 
 
-def _fields(content_hex: str | None) -> tuple[HeartbeatFields | None, _Problem | None]:
-    if content_hex is None:
+def _fields(text: str | None) -> tuple[HeartbeatFields | None, _Problem | None]:
+    if text is None:
         return None, "unreadable"
     try:
-        content = json.loads(bytes.fromhex(content_hex))
+        content = json.loads(text)
     except (ValueError, RecursionError):
         return None, "not_json"
     try:

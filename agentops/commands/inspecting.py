@@ -12,7 +12,7 @@ from pydantic import Field
 
 from agentops.commands.base import Count, Malformed, Observation
 from agentops.commands.processes import ProcessRow, RawRow, process_row
-from agentops.commands.script import ScriptCommand, text_of_hex
+from agentops.commands.script import ScriptCommand
 from journal.events import Effect, Identity, Retry
 
 # Programs that own sessions or the host; being below one of them restarts nothing by itself.
@@ -87,8 +87,8 @@ class _Place(Observation):
     variables: dict[str, str] = Field(default_factory=dict)
     unit: str | None = None
     unit_properties: dict[str, str] = Field(default_factory=dict)
-    stack_hex: str = ""
-    io_hex: str = ""
+    stack: str = ""
+    io: str = ""
 
     def identity(self, row: ProcessRow) -> Identity:
         return Identity(
@@ -136,7 +136,7 @@ class InspectProcess(ScriptCommand):
         place = _Place.model_validate(rows[0])
         related = [process_row(RawRow.model_validate(row)) for row in rows[1:]]
         process = next((row for row in related if row.pid == place.pid), None)
-        io = _numbers(text_of_hex(place.io_hex) or "")
+        io = _numbers(place.io)
         return ProcessInspected(
             found=process is not None,
             identity=None if process is None else place.identity(process),
@@ -156,7 +156,7 @@ class InspectProcess(ScriptCommand):
             connections=place.connections,
             locks=place.locks,
             variables=place.variables,
-            kernel_stack=tuple((text_of_hex(place.stack_hex) or "").splitlines()),
+            kernel_stack=tuple(place.stack.splitlines()),
             read_bytes=io.get("read_bytes"),
             written_bytes=io.get("write_bytes"),
         )

@@ -7,7 +7,7 @@ from typing import ClassVar, Literal
 from pydantic import Field
 
 from agentops.commands.base import Count, Malformed, Observation
-from agentops.commands.script import ScriptCommand, text_of_hex
+from agentops.commands.script import ScriptCommand
 from journal.events import Effect, Retry
 
 # Source: NVIDIA, "XID Errors", the form of the kernel message.
@@ -61,7 +61,7 @@ class _Head(Observation):
 class _Raw(Observation):
     at_us: Count
     level: int = Field(ge=0, le=7)
-    text_hex: str
+    text: str
 
 
 class KernelLog(ScriptCommand):
@@ -86,7 +86,7 @@ class KernelLog(ScriptCommand):
         messages = []
         for row in rows[1:]:
             raw = _Raw.model_validate(row)
-            messages.append(kernel_message(raw.at_us, raw.level, text_of_hex(raw.text_hex) or ""))
+            messages.append(kernel_message(raw.at_us, raw.level, raw.text))
         return KernelLogSeen(
             readable=head.readable,
             problem=head.problem,

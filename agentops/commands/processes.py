@@ -10,7 +10,7 @@ from typing import ClassVar
 from pydantic import Field
 
 from agentops.commands.base import Count, Malformed, Observation
-from agentops.commands.script import ScriptCommand, text_of_hex
+from agentops.commands.script import ScriptCommand
 from journal.events import Effect, Identity, Retry
 
 _HEX64 = r"^[0-9a-fA-F]{1,32}$"
@@ -82,7 +82,7 @@ class _Header(Observation):
 
 
 class RawRow(Observation):
-    """A row as the scripts print it; hex where bytes need not be text."""
+    """A row as the scripts print it; masks are hexadecimal."""
 
     pid: Count = Field(gt=0)
     ppid: Count
@@ -99,12 +99,12 @@ class RawRow(Observation):
     pending: str = Field(pattern=_HEX64)
     shared_pending: str = Field(pattern=_HEX64)
     comm: str
-    cmdline_hex: str
-    exe_hex: str | None
-    cwd_hex: str | None
-    cgroup_hex: str
+    cmdline: tuple[str, ...]
+    exe: str | None
+    cwd: str | None
+    cgroup: str
     wchan: str
-    launch_id_hex: str | None
+    launch_id: str | None
 
 
 class ListProcesses(ScriptCommand):
@@ -173,8 +173,7 @@ def _tree_of(own: Sequence[int], rows: Sequence[RawRow]) -> frozenset[int]:
 
 def process_row(raw: RawRow) -> ProcessRow:
     """The row with masks, words and paths decoded."""
-    cmdline = text_of_hex(raw.cmdline_hex) or ""
-    cgroup = (text_of_hex(raw.cgroup_hex) or "").splitlines()
+    cgroup = raw.cgroup.splitlines()
     return ProcessRow(
         pid=raw.pid,
         ppid=raw.ppid,
@@ -192,13 +191,13 @@ def process_row(raw: RawRow) -> ProcessRow:
             sorted({*signal_numbers(raw.pending), *signal_numbers(raw.shared_pending)})
         ),
         comm=raw.comm,
-        cmdline=tuple(cmdline.removesuffix("\0").split("\0")) if cmdline else (),
-        exe=text_of_hex(raw.exe_hex),
-        cwd=text_of_hex(raw.cwd_hex),
+        cmdline=raw.cmdline,
+        exe=raw.exe,
+        cwd=raw.cwd,
         # Version 2's line is "0::PATH"; on a host with version 1 only, the last line stands.
         cgroup=next((x[3:] for x in cgroup if x.startswith("0::")), cgroup[-1] if cgroup else ""),
         wchan=raw.wchan,
-        launch_id=text_of_hex(raw.launch_id_hex),
+        launch_id=raw.launch_id,
     )
 
 

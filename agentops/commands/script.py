@@ -2,7 +2,8 @@
 
 A script comes in Python (used where ``python3`` is 3.9 or newer) and, where that is possible, in
 POSIX sh. Both answer in the same form: JSON, one object a line, and a last line
-``{"done": ROWS}``. Without that line nothing was proved. Bytes that need not be text travel as hex.
+``{"done": ROWS}``. Without that line nothing was proved. Foreign bytes travel as text and not in
+hex, so that what takes secrets out of outputs sees them.
 
 Here: bundling and reading. Not here: the scripts (``remote/``), which run on hosts and are data to
 this program; nothing in this package imports them.
@@ -101,24 +102,18 @@ def only(rows: Sequence[dict[str, object]]) -> dict[str, object]:
     return rows[0] if len(rows) == 1 else {}
 
 
-def text_of_hex(value: object) -> str | None:
-    """Bytes sent as hex, shown as text; None when it is no hex."""
-    if not isinstance(value, str):
-        return None
-    try:
-        return bytes.fromhex(value).decode("utf-8", "backslashreplace")
-    except ValueError:
-        return None
-
-
 def parse_rows(stdout: bytes) -> list[dict[str, object]] | Malformed:
-    """The rows of an answer whose last line is there and counts them right."""
+    """The rows of an answer whose last line is there and counts them right.
+
+    Bytes that are no UTF-8 show as backslash escapes in all strings.
+    """
     rows: list[dict[str, object]] = []
     for number, line in enumerate(stdout.split(b"\n"), 1):
         if not line:
             continue
         try:
-            row = json.loads(line)
+            # Not strict: the sh scripts let control characters stand in strings.
+            row = json.loads(line.decode("utf-8", "surrogateescape"), strict=False)
         except (ValueError, RecursionError):
             return Malformed("a line of the answer is not JSON", number)
         if not isinstance(row, dict):
@@ -127,5 +122,26 @@ def parse_rows(stdout: bytes) -> list[dict[str, object]] | Malformed:
             if row["done"] != len(rows):
                 return Malformed(f"{len(rows)} rows arrived, {row['done']!r} were sent", number)
             return rows
-        rows.append(row)
+        rows.append({_shown(key): _clean(value) for key, value in row.items()})
     return Malformed("the last line of the answer is missing")
+
+
+def _clean(value: object) -> object:
+    """The value with every lone surrogate in its strings shown as an escape."""
+    if isinstance(value, str):
+        return _shown(value)
+    if isinstance(value, list):
+        return [_clean(item) for item in value]
+    if isinstance(value, dict):
+        return {_shown(key): _clean(item) for key, item in value.items()}
+    return value
+
+
+def _shown(text: str) -> str:
+    if text.isascii():
+        return text
+    try:
+        raw = text.encode("utf-8", "surrogateescape")
+    except UnicodeEncodeError:
+        raw = text.encode("utf-8", "surrogatepass")
+    return raw.decode("utf-8", "backslashreplace")

@@ -6,7 +6,7 @@ from typing import ClassVar
 from pydantic import Field
 
 from agentops.commands.base import Count, Malformed, Observation
-from agentops.commands.script import ScriptCommand, text_of_hex
+from agentops.commands.script import ScriptCommand
 from journal.events import Effect, Retry
 
 
@@ -46,7 +46,7 @@ class _Shm(Observation):
 
 
 class _RawSegment(Observation):
-    name_hex: str
+    name: str
     size_bytes: Count
     used_bytes: Count
     uid: Count
@@ -81,12 +81,8 @@ class SharedMemory(ScriptCommand):
         segments = []
         for row in rows[1:]:
             raw = _RawSegment.model_validate(row)
-            name = text_of_hex(raw.name_hex)
-            if name is None:
-                return Malformed("a segment's name is not hex")
-            fields = raw.model_dump(exclude={"name_hex"})
             orphaned = head.sees_all and not raw.held_by
-            segments.append(Segment(name=name, orphaned=orphaned, **fields))
+            segments.append(Segment(orphaned=orphaned, **raw.model_dump()))
         return SharedMemorySeen(**head.model_dump(), segments=tuple(segments))
 
 

@@ -10,7 +10,7 @@ from typing import ClassVar, Literal
 from pydantic import Field
 
 from agentops.commands.base import Count, Malformed, Observation
-from agentops.commands.script import ScriptCommand, only, text_of_hex
+from agentops.commands.script import ScriptCommand, only
 from journal.events import Effect, Identity, Retry
 
 ServerState = Literal["running", "no_server", "no_tmux", "failed"]
@@ -67,7 +67,7 @@ class InterruptSent(Observation):
 
 class _Head(Observation):
     status: int | None
-    error_hex: str
+    error: str
     uid: Count
     socket_folder: str
     boot_id: str
@@ -129,7 +129,7 @@ class TmuxSessions(ScriptCommand):
             return Malformed("the first row is missing")
         head = _Head.model_validate(rows[0])
         raw = [_RawPane.model_validate(row) for row in rows[1:]]
-        text = text_of_hex(head.error_hex) or ""
+        text = head.error
 
         def identity(pid: int, start_ticks: int) -> Identity | None:
             if pid <= 0 or start_ticks == 0:
@@ -190,8 +190,7 @@ class TmuxCapture(ScriptCommand):
     def read(self, rows: Sequence[dict[str, object]]) -> PaneCaptured | Malformed:
         """One row."""
         raw = _RawCapture.model_validate(only(rows))
-        error = text_of_hex(raw.error_hex) or ""
-        text = text_of_hex(raw.text_hex) or ""
+        error, text = raw.error, raw.text
         if raw.status != 0 and "can't find" in error:
             return PaneCaptured(state="no_pane", text=error, lines=())
         state = server_state(raw.status, error)
@@ -201,8 +200,8 @@ class TmuxCapture(ScriptCommand):
 
 class _RawCapture(Observation):
     status: int | None
-    text_hex: str
-    error_hex: str
+    text: str
+    error: str
 
 
 class TmuxInterrupt(ScriptCommand):

@@ -17,8 +17,9 @@ from agentops.transport.base import NotSent
 KEEPALIVE_S = 15
 KEEPALIVE_MISSED_MAX = 3
 # OpenSSH drops unauthenticated connections at random from 10 on (MaxStartups 10:30:100).
-_CONNECT_ATTEMPTS_MAX = 6
+_CONNECT_ATTEMPTS_MAX = 12
 _BACKOFF_FIRST_S = 0.05
+_BACKOFF_MAX_S = 2.0
 _RSA_ALGORITHMS = ("rsa-sha2-512", "rsa-sha2-256")
 
 
@@ -71,7 +72,7 @@ async def connect(
         except (OSError, asyncssh.Error) as error:
             return _refusal(host, client, error)
         # Full jitter on a doubling step: clients that were dropped together come back apart.
-        step_s = _BACKOFF_FIRST_S * 2**attempt
+        step_s = min(_BACKOFF_FIRST_S * 2**attempt, _BACKOFF_MAX_S)
         await asyncio.sleep(step_s * secrets.randbelow(1000) / 1000)
     raise AssertionError("unreachable: the last attempt returns")
 

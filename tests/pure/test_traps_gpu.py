@@ -39,7 +39,7 @@ def said(
 ) -> dict[str, object]:
     return {
         "tool": "/usr/bin/nvidia-smi", "status": status, "timed_out": False, "asked": asked,
-        "dropped": [], "stdout_hex": text.encode().hex(), "stderr_hex": "", **more,
+        "dropped": [], "stdout": text, "stderr": "", **more,
     }  # fmt: skip
 
 
@@ -155,7 +155,12 @@ def test_d09_the_cards_memory_is_more_than_its_processes_and_both_are_kept() -> 
 def test_d10_memory_whose_owner_cannot_be_seen_stays_unattributed() -> None:
     asked = ("gpu_uuid", "pid", "process_name", "used_gpu_memory")
     rows = said("GPU-0, 31794, Unknown Error, 5371\n", asked=asked)
-    gone: dict[str, object] = {"pid": 31794, "state": None, "start_ticks": None, "namespace_pids": []}
+    gone: dict[str, object] = {
+        "pid": 31794,
+        "state": None,
+        "start_ticks": None,
+        "namespace_pids": [],
+    }
     seen = GpuProcesses().parse(answer({**PLACE, "owners": [gone], "holders": []}, rows))
     assert isinstance(seen, GpuProcessesSeen)
     assert (seen.processes[0].identity, seen.processes[0].state) == (None, None)

@@ -13,7 +13,7 @@ def load(path: Path) -> tuple[Command, Completed, dict[str, object]]:
     """Command, answer, and the golden itself."""
     golden = json.loads(path.read_text())
     command = COMMANDS[path.parent.name].model_validate_json(json.dumps(golden["arguments"]))
-    out, err = golden["stdout"].encode(), golden["stderr"].encode()
+    out, err = (golden[name].encode("utf-8", "surrogateescape") for name in ("stdout", "stderr"))
     return command, Completed(golden["exit_status"], out, err), golden
 
 

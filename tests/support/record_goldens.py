@@ -169,11 +169,11 @@ def write(path: Path, source: str, command: Command, completed: Completed) -> No
         "parser_version": command.parser_version,
         "arguments": json.loads(command.model_dump_json(by_alias=True)),
         "exit_status": completed.exit_status,
-        "stdout": completed.stdout.decode(),
-        "stderr": completed.stderr.decode(),
+        "stdout": completed.stdout.decode("utf-8", "surrogateescape"),
+        "stderr": completed.stderr.decode("utf-8", "surrogateescape"),
         "result": parsed.model_dump(mode="json"),
     }
-    path.write_text(json.dumps(golden, indent=1, ensure_ascii=False) + "\n")
+    path.write_text(json.dumps(golden, indent=1) + "\n")
     sys.stdout.write(f"{os.path.relpath(path)}\n")
 
 

@@ -8,7 +8,7 @@ import stat
 import sys
 import time
 
-from agentops.commands.remote.identity import answer
+from agentops.commands.remote.identity import answer, text
 
 CHUNK = 1 << 20
 
@@ -50,7 +50,7 @@ def tail(path: str, limit: int, row: dict[str, object]) -> None:
     with open(path, "rb") as file:
         size = file.seek(0, os.SEEK_END)
         file.seek(max(0, size - limit))
-        row["tail_hex"] = file.read(limit).hex()
+        row["tail"] = text(file.read(limit))
         row["tail_offset"] = max(0, size - limit)
 
 
@@ -71,7 +71,7 @@ def main() -> None:
     question, path = sys.argv[1:3]
     row = look(path)
     if question == "tail":
-        row.update(tail_hex=None, tail_offset=None)
+        row.update(tail=None, tail_offset=None)
     else:
         row.update(sha256=None, hashed_bytes=None)
     if row["kind"] == "file":

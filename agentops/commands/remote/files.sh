@@ -1,6 +1,7 @@
 # The twin of files.py for hosts without Python. Arguments: tail|digest, path, bytes.
 q=$1 f=$2 n=$3
-hexof() { od -An -v -tx1 | tr -d ' \n'; }
+us=$(printf '\037') rs=$(printf '\036')
+json() { tr '\000\n' '\037\036' | sed "s/[\\\\\"]/\\\\&/g; s/$rs/\\\\n/g; s/$us/\\\\u0000/g"; }
 e=false k=null s=null m=null i=null p=null a=null b=null
 if [ -e "$f" ]; then
     e=true
@@ -9,13 +10,13 @@ if [ -e "$f" ]; then
     if [ "$k" = '"file"' ]; then
         if [ ! -r "$f" ]; then p='"Permission denied"'
         elif [ "$q" = tail ]; then
-            a=\"$(tail -c "$n" "$f" | hexof)\"
+            a=\"$(tail -c "$n" "$f" | json)\"
             b=$((s > n ? s - n : 0))
         else
             a=$(sha256sum <"$f") && a=\"${a%% *}\" && b=$s
         fi
     fi
 fi
-[ "$q" = tail ] && x=tail_hex y=tail_offset || x=sha256 y=hashed_bytes
+[ "$q" = tail ] && x=tail y=tail_offset || x=sha256 y=hashed_bytes
 printf '{"exists":%s,"kind":%s,"size_bytes":%s,"modified_unix_ms":%s,"inode":%s,"problem":%s,"now_unix_ms":%s000,"%s":%s,"%s":%s}\n{"done":1}\n' \
     "$e" "$k" "$s" "$m" "$i" "$p" "$(date +%s)" "$x" "$a" "$y" "$b"

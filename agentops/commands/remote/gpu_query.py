@@ -6,6 +6,8 @@ import os
 import shutil
 import subprocess
 
+from agentops.commands.remote.identity import text
+
 SMI_PATHS = ("/usr/bin/nvidia-smi", "/usr/local/bin/nvidia-smi", "/usr/local/nvidia/bin/nvidia-smi")
 SMI_LIMIT = 1 << 20
 
@@ -14,7 +16,7 @@ def smi(arguments: list[str], timeout_s: float) -> dict[str, object]:
     """What nvidia-smi printed, or why it could not be asked."""
     tool = shutil.which("nvidia-smi") or next((p for p in SMI_PATHS if os.access(p, os.X_OK)), None)
     row: dict[str, object] = {
-        "tool": tool, "status": None, "timed_out": False, "stdout_hex": "", "stderr_hex": "",
+        "tool": tool, "status": None, "timed_out": False, "stdout": "", "stderr": "",
     }  # fmt: skip
     if tool is None:
         return row
@@ -30,8 +32,8 @@ def smi(arguments: list[str], timeout_s: float) -> dict[str, object]:
         row["timed_out"] = True
         return row
     row["status"] = process.returncode
-    row["stdout_hex"] = out[:SMI_LIMIT].hex()
-    row["stderr_hex"] = err[:4096].hex()
+    row["stdout"] = text(out[:SMI_LIMIT])
+    row["stderr"] = text(err[:4096])
     return row
 
 
@@ -40,5 +42,5 @@ def memory_used_mib(timeout_s: float) -> list[int | None] | None:
     said = smi(["--query-gpu=memory.used", "--format=csv,noheader,nounits"], timeout_s)
     if said["status"] != 0:
         return None
-    lines = bytes.fromhex(str(said["stdout_hex"])).decode("ascii", "replace").split("\n")
+    lines = str(said["stdout"]).split("\n")
     return [int(x) if x.strip().isdigit() else None for x in lines if x.strip()]

@@ -11,7 +11,7 @@ from agentops.commands.remote.identity import answer, here, read_bytes, stat_fie
 
 TIMEOUT_S = 20.0
 XML_TIMEOUT_S = 20.0
-BAD_FIELD = re.compile(rb'Field "([^"]+)" is not a valid field to query')
+BAD_FIELD = re.compile(r'Field "([^"]+)" is not a valid field to query')
 PROCESS_FIELDS = ["gpu_uuid", "pid", "process_name", "used_gpu_memory"]
 
 
@@ -43,10 +43,8 @@ def ask(query: str, fields: list[str]) -> dict[str, object]:
         said = smi(
             ["--query-%s=%s" % (query, ",".join(asked)), "--format=csv,noheader,nounits"], TIMEOUT_S
         )
-        bad = BAD_FIELD.search(
-            bytes.fromhex(str(said["stdout_hex"])) + bytes.fromhex(str(said["stderr_hex"]))
-        )
-        name = bad.group(1).decode() if bad else None
+        bad = BAD_FIELD.search(str(said["stdout"]) + str(said["stderr"]))
+        name = bad.group(1) if bad else None
         if said["status"] != 2 or name not in asked:  # noqa: PLR2004 - nvidia-smi's own status
             break
         asked.remove(name)
@@ -66,8 +64,8 @@ def namespaces_of(pid: int) -> list[int]:
 def owners(said: dict[str, object]) -> list[dict[str, object]]:
     """What this namespace knows about the pids in the answer."""
     rows: list[dict[str, object]] = []
-    text = bytes.fromhex(str(said["stdout_hex"])).decode("utf-8", "replace")
-    pids = {line.split(",")[1].strip() for line in text.splitlines() if line.count(",") >= 3}  # noqa: PLR2004
+    rows_of_text = str(said["stdout"]).splitlines()
+    pids = {line.split(",")[1].strip() for line in rows_of_text if "," in line}
     for pid in sorted(int(x) for x in pids if x.isdigit()):
         fields = stat_fields(pid)
         rows.append({
@@ -120,15 +118,15 @@ def main() -> None:
                 "tool": None,
                 "status": None,
                 "timed_out": True,
-                "stdout_hex": "",
-                "stderr_hex": "",
+                "stdout": "",
+                "stderr": "",
             },
         )
         return
     if question == "devices":
         said = ask("gpu", fields)
         rows = [said]
-        if b"Enabled" in bytes.fromhex(str(said["stdout_hex"])):
+        if "Enabled" in str(said["stdout"]):
             rows.append(smi(["-q", "-x"], XML_TIMEOUT_S))
         answer(row, *rows)
     else:

@@ -42,6 +42,11 @@ def read_bytes(path: str, limit: int = 1 << 20) -> bytes | None:
         os.close(descriptor)
 
 
+def text(raw: bytes | None) -> str:
+    """Bytes as text; what is no UTF-8 goes through as lone surrogates, byte for byte."""
+    return (raw or b"").decode("utf-8", "surrogateescape")
+
+
 def stat_fields(pid: int | str) -> list[bytes] | None:
     """Fields of /proc/PID/stat from the state on (field 3 is index 0); None if it is gone."""
     raw = read_bytes("/proc/%s/stat" % pid)

@@ -5,7 +5,14 @@ from __future__ import annotations
 import os
 import sys
 
-from agentops.commands.remote.identity import answer, here, own_chain, read_bytes, stat_fields
+from agentops.commands.remote.identity import (
+    answer,
+    here,
+    own_chain,
+    read_bytes,
+    stat_fields,
+    text,
+)
 from agentops.commands.remote.inspecting import (
     SHOWN,
     ancestors,
@@ -51,8 +58,8 @@ def main() -> None:
         variables=telling_variables(pid),
         unit=unit,
         unit_properties=unit_properties(unit) if unit else {},
-        stack_hex=(read_bytes("/proc/%d/stack" % pid, 4096) or b"").hex(),
-        io_hex=(read_bytes("/proc/%d/io" % pid, 4096) or b"").hex(),
+        stack=text(read_bytes("/proc/%d/stack" % pid, 4096)),
+        io=text(read_bytes("/proc/%d/io" % pid, 4096)),
     )
     page_kib = os.sysconf("SC_PAGE_SIZE") // 1024
     rows = [row(p, page_kib) for p in [pid, *up, *down, *session] if p not in own or p in up]

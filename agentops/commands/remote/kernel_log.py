@@ -6,7 +6,7 @@ import os
 import re
 import time
 
-from agentops.commands.remote.identity import answer
+from agentops.commands.remote.identity import answer, text
 
 ROWS_MAX = 500
 TELLING = re.compile(
@@ -40,16 +40,16 @@ def main() -> None:
             continue
         except OSError:
             break
-        prefix, _, text = record.partition(b";")
+        prefix, _, message = record.partition(b";")
         fields = prefix.split(b",")
         at_us = int(fields[2])
         count += 1
         if head["first_us"] is None:
             head["first_us"] = at_us
         head["last_us"] = at_us
-        line = text.split(b"\n")[0]
+        line = message.split(b"\n")[0]
         if TELLING.search(line):
-            rows.append({"at_us": at_us, "level": int(fields[0]) & 7, "text_hex": line.hex()})
+            rows.append({"at_us": at_us, "level": int(fields[0]) & 7, "text": text(line)})
     now_us = time.clock_gettime_ns(time.CLOCK_MONOTONIC) // 1000
     head.update(readable=True, messages=count, now_us=now_us, problem=None)
     answer(head, *rows[-ROWS_MAX:])

@@ -12,33 +12,39 @@ from agentops.commands.remote.identity import (
     own_chain,
     read_bytes,
     stat_fields,
+    text,
 )
 
 CMDLINE_LIMIT = 8192
 LAUNCH_VARIABLE = b"AGENTOPS_LAUNCH_ID="
 
 
-def link_hex(path: str) -> str | None:
-    """Target of a symbolic link as hex; None if it may not be read."""
+def link(path: str) -> str | None:
+    """Target of a symbolic link; None if it may not be read."""
     try:
-        return os.readlink(path.encode()).hex()
+        return text(os.readlink(path.encode()))
     except OSError:
         return None
 
 
 def status_fields(directory: str) -> dict[str, str]:
     """The lines of /proc/PID/status."""
-    text = (read_bytes(directory + "/status") or b"").decode("utf-8", "backslashreplace")
-    pairs = (line.partition(":") for line in text.splitlines())
+    lines = text(read_bytes(directory + "/status")).split("\n")
+    pairs = (line.partition(":") for line in lines)
     return {name: value.strip() for name, _, value in pairs}
 
 
-def launch_id_hex(directory: str) -> str | None:
-    """The launch id in the process's environment, as hex."""
+def launch_id(directory: str) -> str | None:
+    """The launch id in the process's environment."""
     for variable in (read_bytes(directory + "/environ") or b"").split(b"\0"):
         if variable.startswith(LAUNCH_VARIABLE):
-            return variable[len(LAUNCH_VARIABLE) :].hex()
+            return text(variable[len(LAUNCH_VARIABLE) :])
     return None
+
+
+def words(cmdline: bytes) -> list[str]:
+    """The arguments of a command line."""
+    return text(cmdline[:-1] if cmdline.endswith(b"\0") else cmdline).split("\0") if cmdline else []
 
 
 def row(pid: int, page_kib: int) -> dict[str, object] | None:
@@ -67,12 +73,12 @@ def row(pid: int, page_kib: int) -> dict[str, object] | None:
         "pending": status.get("SigPnd", "0"),
         "shared_pending": status.get("ShdPnd", "0"),
         "comm": status.get("Name", ""),
-        "cmdline_hex": cmdline.hex(),
-        "exe_hex": link_hex(directory + "/exe"),
-        "cwd_hex": link_hex(directory + "/cwd"),
-        "cgroup_hex": (read_bytes(directory + "/cgroup", 4096) or b"").hex(),
+        "cmdline": words(cmdline),
+        "exe": link(directory + "/exe"),
+        "cwd": link(directory + "/cwd"),
+        "cgroup": text(read_bytes(directory + "/cgroup", 4096)),
         "wchan": (read_bytes(directory + "/wchan", 256) or b"").decode("ascii", "replace"),
-        "launch_id_hex": launch_id_hex(directory),
+        "launch_id": launch_id(directory),
     }
 
 
@@ -90,7 +96,7 @@ def main() -> None:
                 continue
             if found["pid"] in own and found["sid"] == own_session:
                 # This script's own text, several times over; the reader drops these rows.
-                found["cmdline_hex"] = ""
+                found["cmdline"] = []
             rows.append(found)
     header = here()
     header.update(

@@ -1,6 +1,8 @@
-# The twin of list_processes.py for hosts without Python: POSIX sh, od and readlink only.
-hex() { od -An -v -tx1 -N "$2" "$1" 2>/dev/null | tr -d ' \n'; }
-link() { t=$(readlink "$1" 2>/dev/null) && printf '"%s"' "$(printf %s "$t" | od -An -v -tx1 | tr -d ' \n')" || printf null; }
+# The twin of list_processes.py for hosts without Python: POSIX sh, tr, sed, readlink.
+# Text for a JSON string: quotes and backslashes escaped, newlines as \n, NULs as "$1".
+us=$(printf '\037') rs=$(printf '\036')
+json() { tr '\000\n' '\037\036' | sed "s/[\\\\\"]/\\\\&/g; s/$rs/\\\\n/g; s/$us\$//; s/$us/$1/g"; }
+link() { t=$(readlink "$1" 2>/dev/null) && printf '"%s"' "$(printf %s "$t" | json ' ')" || printf null; }
 # Field N (from the state on, 1-based) of a stat file, into s1..; the comm may hold anything.
 stat() {
     t=
@@ -41,12 +43,14 @@ for d in /proc/[0-9]*; do
     [ -n "$uid" ] || continue
     wchan=; IFS= read -r wchan 2>/dev/null <"$d/wchan"
     launch=$(tr '\0' '\n' 2>/dev/null <"$d/environ" | sed -n 's/^AGENTOPS_LAUNCH_ID=//p')
-    [ -n "$launch" ] && launch=\"$(printf %s "$launch" | od -An -v -tx1 | tr -d ' \n')\" || launch=null
+    [ -n "$launch" ] && launch=\"$(printf %s "$launch" | json ' ')\" || launch=null
     comm=$(printf %s "$comm" | sed 's/[\\"]/\\&/g')
-    printf '{"pid":%s,"ppid":%s,"pgid":%s,"sid":%s,"state":"%s","uid":%s,"threads":%s,"start_ticks":%s,"cpu_ticks":%s,"rss_kib":%s,"ignored":"%s","caught":"%s","pending":"%s","shared_pending":"%s","comm":"%s","cmdline_hex":"%s","exe_hex":%s,"cwd_hex":%s,"cgroup_hex":"%s","wchan":"%s","launch_id_hex":%s}\n' \
+    words=$(head -c 8192 "$d/cmdline" 2>/dev/null | json '","')
+    [ -z "$words" ] || words=\"$words\"
+    printf '{"pid":%s,"ppid":%s,"pgid":%s,"sid":%s,"state":"%s","uid":%s,"threads":%s,"start_ticks":%s,"cpu_ticks":%s,"rss_kib":%s,"ignored":"%s","caught":"%s","pending":"%s","shared_pending":"%s","comm":"%s","cmdline":[%s],"exe":%s,"cwd":%s,"cgroup":"%s","wchan":"%s","launch_id":%s}\n' \
         "$pid" "$2" "$3" "$4" "$1" "$uid" "$threads" "${20}" $((${12} + ${13})) $((${22} * kib)) \
-        "$ign" "$cgt" "$pnd" "$shd" "$comm" "$(hex "$d/cmdline" 8192)" "$(link "$d/exe")" "$(link "$d/cwd")" \
-        "$(hex "$d/cgroup" 4096)" "$wchan" "$launch"
+        "$ign" "$cgt" "$pnd" "$shd" "$comm" "$words" "$(link "$d/exe")" "$(link "$d/cwd")" \
+        "$(json " " 2>/dev/null <"$d/cgroup")" "$wchan" "$launch"
     n=$((n + 1))
 done
 printf '{"done":%s}\n' "$n"

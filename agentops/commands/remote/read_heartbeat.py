@@ -7,7 +7,7 @@ import os
 import sys
 import time
 
-from agentops.commands.remote.identity import answer, read_bytes
+from agentops.commands.remote.identity import answer, read_bytes, text
 
 LIMIT = 65536
 
@@ -19,7 +19,7 @@ def main() -> None:
     with contextlib.suppress(OSError):
         row["modified_unix_ms"] = os.stat(path).st_mtime_ns // 10**6
     content = read_bytes(path, LIMIT)
-    row["content_hex"] = None if content is None else content.hex()
+    row["content"] = None if content is None else text(content)
     row["now_unix_ms"] = time.time_ns() // 10**6
     answer(row)
 

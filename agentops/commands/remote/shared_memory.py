@@ -60,7 +60,7 @@ def main() -> None:
             creator = CREATOR.match(short)
             creator_pid = int(creator.group(1)) if creator else None
             rows.append({
-                "name_hex": short.encode("utf-8", "surrogateescape").hex(),
+                "name": short,
                 "size_bytes": found.st_size,
                 "used_bytes": found.st_blocks * 512,
                 "uid": found.st_uid,

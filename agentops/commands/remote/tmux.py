@@ -11,7 +11,7 @@ import shutil
 import subprocess
 import sys
 
-from agentops.commands.remote.identity import answer, here, start_ticks, stat_fields
+from agentops.commands.remote.identity import answer, here, start_ticks, stat_fields, text
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ def panes() -> tuple[dict[str, object], list[dict[str, object]]]:
     """Every pane of every session of this user's server."""
     status, out, err = ask("list-panes", "-a", "-F", FORMAT)
     head: dict[str, object] = {
-        "status": status, "error_hex": err[:500].hex(), "uid": os.getuid(),
+        "status": status, "error": text(err[:500]), "uid": os.getuid(),
         "socket_folder": os.environ.get("TMUX_TMPDIR", "/tmp"),  # noqa: S108 - tmux's own default
     }  # fmt: skip
     head.update(here())
@@ -102,7 +102,7 @@ def main() -> None:
         answer(head, *rows)
     elif verb == "capture":
         status, out, err = ask("capture-pane", "-p", "-J", "-t", rest[0], "-S", "-" + rest[1])
-        answer({"status": status, "text_hex": out.hex(), "error_hex": err[:500].hex()})
+        answer({"status": status, "text": text(out), "error": text(err[:500])})
     else:
         answer(interrupt(rest[0], json.loads(rest[1])))
 
