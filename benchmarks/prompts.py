@@ -11,6 +11,7 @@ The model's answers are written by ``benchmarks.h200_acceptance regenerate``.
 
 import argparse
 import ast
+import email
 import errno
 import http
 import json
@@ -114,7 +115,8 @@ def _packages(draw: random.Random) -> Iterator[str]:
         "What are the advantages and disadvantages of what is described here?\n\n{text}",
     )
     for distribution in distributions():
-        description = distribution.metadata.get_payload()
+        metadata = email.message_from_string(distribution.read_text("METADATA") or "")
+        description = metadata.get_payload()
         if not isinstance(description, str):
             continue
         for paragraph in _paragraphs(description):
