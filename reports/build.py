@@ -112,7 +112,7 @@ def entries(evidence: Evidence) -> tuple[Entry, ...]:
 
 def _data(event: Event) -> str:
     """The beginning of the payload as it stands in the line."""
-    whole = event.line.decode("ascii", "replace")
+    whole = event.line.decode("utf-8", "replace")
     start = whole.find('"data":')
     _, end = json.JSONDecoder().raw_decode(whole, start + len('"data":'))
     data = whole[start + len('"data":') : end]
@@ -121,7 +121,7 @@ def _data(event: Event) -> str:
 
 
 def _entry(evidence: Evidence, event: Event, budget: int) -> Entry:
-    line = event.line[: budget // 2].decode("ascii", "replace")
+    line = event.line[: budget // 2].decode("utf-8", "replace")
     outputs = [
         EventOutput(
             name=name,

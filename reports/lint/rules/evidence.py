@@ -64,7 +64,7 @@ def _reasoned(context: Context, sentence: Sentence, clause: str) -> bool:
     named = context.record.named(sentence.labels)
     for event in named:
         if event.id in context.record.reasons:
-            recorded = event.line.decode("ascii", "replace").lower()
+            recorded = event.line.decode("utf-8", "replace").lower()
             if all(word in recorded for word in content):
                 return True
     return False
