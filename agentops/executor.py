@@ -1,16 +1,22 @@
 """The one door to the world: authorize, record the intent, send, parse, record the outcome.
 
+Who acts holds the host's acting lease meanwhile; who only looks needs none.
+
 Here: the order of these steps and nothing else. What may run is ``agentops.policy``, how bytes
 travel is ``agentops.transport``, what they say is the command's own ``parse``.
 """
 
 import asyncio
+import os
 import secrets
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 
 from agentops.commands import Command, Completed, Malformed, Observation
 from agentops.hosts import Host
+from agentops.leases import HostBusy, Leases
 from agentops.policy import Authorization, Decision, PolicyConfig, PolicyState, authorize
 from agentops.transport.base import Ended, Lost, NotSent, Request, Transport
 from journal import Actor, Capture, Clock, Event, HostRef, Journal, NewEvent
@@ -80,7 +86,9 @@ class Executor:
         connect: Callable[[Host], Transport],
         actor: Actor | None = None,
         draw: Callable[[], str] = lambda: secrets.token_hex(16),
+        leases: Path | None = None,
     ) -> None:
+        """*leases* is the folder of acting leases; by default one inside the journal."""
         self._journal = journal
         self._clock = clock
         self._actor = actor or journal.actor
@@ -88,6 +96,11 @@ class Executor:
         self._connect = connect
         self._draw = draw
         self._transports: dict[str, Transport] = {}
+        self._leases = Leases(
+            leases or journal.layout.root / "leases",
+            f"{self._actor.id} (pid {os.getpid()}, journal {journal.layout.root})",
+        )
+        self._acting_on: set[str] = set()
         self._defined = {
             event.payload.digest
             for event in journal.reader().events(kinds=("definition_recorded",))
@@ -110,41 +123,70 @@ class Executor:
             journal.JournalError: the intent could not be made durable (nothing was sent), or the
                 outcome could not (the intent stays in doubt until the next opening).
         """
-        now_us = self._clock.wall_us()
-        authorization = authorize(command, decision, state, self._config, host, now_us)
+        answer = authorize(command, decision, state, self._config, host, self._clock.wall_us())
         decision_id = None if decision is None else decision.decision_id
-        if authorization.answer != "allow":
-            denial = CommandDenied(
+        with self._leased(command, host, answer) as authorization:
+            if authorization.answer != "allow":
+                denial = CommandDenied(
+                    command=command.name,
+                    arguments=command.arguments(),
+                    victims=command.victims(),
+                    decision_id=decision_id,
+                    rule=authorization.rule,
+                    reason=authorization.reason,
+                )
+                events = await self._append(self._event(denial, host, incident))
+                return Executed(authorization, events, events[-1], None)
+            intent = CommandIntended(
+                command_id=self._draw(),
                 command=command.name,
+                definition=command.definition_digest(),
                 arguments=command.arguments(),
+                argv=command.argv(),
+                route=host.route(),
+                effect=command.effect,
+                intrusiveness=command.intrusiveness,
+                retry=command.retry,
+                deadline_ms=command.deadline(),
                 victims=command.victims(),
                 decision_id=decision_id,
-                rule=authorization.rule,
-                reason=authorization.reason,
+                authority=authorization.rule,
+                reason=reason,
             )
-            events = await self._append(self._event(denial, host, incident))
-            return Executed(authorization, events, events[-1], None)
-        intent = CommandIntended(
-            command_id=self._draw(),
-            command=command.name,
-            definition=command.definition_digest(),
-            arguments=command.arguments(),
-            argv=command.argv(),
-            route=host.route(),
-            effect=command.effect,
-            intrusiveness=command.intrusiveness,
-            retry=command.retry,
-            deadline_ms=command.deadline(),
-            victims=command.victims(),
-            decision_id=decision_id,
-            authority=authorization.rule,
-            reason=reason,
-        )
-        before = await self._append(
-            *self._definition(command, host, incident), self._event(intent, host, incident)
-        )
-        after, observation = await self._send(command, host, intent.command_id, before[-1])
-        return Executed(authorization, (*before, *after), after[0], observation)
+            before = await self._append(
+                *self._definition(command, host, incident), self._event(intent, host, incident)
+            )
+            after, observation = await self._send(command, host, intent.command_id, before[-1])
+            return Executed(authorization, (*before, *after), after[0], observation)
+
+    @contextmanager
+    def acting(self, host: Host) -> Iterator[None]:
+        """Hold the acting lease on *host* for many commands, so that nobody acts between them.
+
+        Raises:
+            HostBusy: somebody else holds it.
+        """
+        with self._leases.take(host):
+            self._acting_on.add(host.name)
+            try:
+                yield
+            finally:
+                self._acting_on.discard(host.name)
+
+    @contextmanager
+    def _leased(
+        self, command: Command, host: Host, answer: Authorization
+    ) -> Iterator[Authorization]:
+        """Hold the lease while a command acts; without it the answer becomes a denial."""
+        if answer.answer != "allow" or command.effect == "observes" or host.name in self._acting_on:
+            yield answer
+            return
+        with ExitStack() as held:
+            try:
+                held.enter_context(self._leases.take(host))
+            except HostBusy as busy:
+                answer = Authorization("deny", "acting-lease", str(busy))
+            yield answer
 
     async def close(self) -> None:
         """Let go of all connections."""

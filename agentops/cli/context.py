@@ -83,8 +83,14 @@ def open_reader(settings: Settings) -> Reader:
     """Read the journal.
 
     Raises:
-        JournalError: no journal is there.
+        UsageError: nothing is there.
+        JournalError: what is there is no journal.
     """
+    if not settings.journal.exists():
+        raise UsageError(
+            f"no journal is at {settings.journal} (from {settings.origins['journal']}); give"
+            " --journal PATH, or make one with agentops init"
+        )
     return Reader.open(settings.journal)
 
 

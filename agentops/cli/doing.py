@@ -24,7 +24,7 @@ from agentops.commands import COMMANDS, Command
 from agentops.errors import UsageError
 from agentops.executor import Executed, Executor
 from agentops.hosts import Host
-from agentops.policy import PolicyConfig, PolicyState
+from agentops.policy import PolicyState
 from agentops.policy.ledger import Terms
 from agentops.transport import open_transport
 from journal import Journal, SystemClock
@@ -65,20 +65,21 @@ def _do(arguments: argparse.Namespace) -> Status:
         incident = None
         if arguments.incident is not None:
             incident = resolve_incident(journal.reader(), arguments.incident)
-        executed = asyncio.run(_execute(journal, command, host, config, arguments.reason, incident))
+        executor = Executor(
+            journal,
+            clock=SystemClock(),
+            config=config,
+            connect=open_transport,
+            leases=settings.places.leases,
+        )
+        executed = asyncio.run(_execute(executor, command, host, arguments.reason, incident))
         outputs = _outputs(journal, executed)
     return _report(command, host, executed, outputs, as_json=arguments.json)
 
 
 async def _execute(
-    journal: Journal,
-    command: Command,
-    host: Host,
-    config: PolicyConfig,
-    reason: str,
-    incident: str | None,
+    executor: Executor, command: Command, host: Host, reason: str, incident: str | None
 ) -> Executed:
-    executor = Executor(journal, clock=SystemClock(), config=config, connect=open_transport)
     state = PolicyState(terms=Terms(tier=host.tier))
     try:
         return await executor.execute(command, host, state=state, reason=reason, incident=incident)

@@ -2,7 +2,7 @@
 
 import argparse
 
-from rich.table import Table
+from rich.table import Column, Table
 
 from agentops.cli.context import (
     add_journal_option,
@@ -80,7 +80,8 @@ def _list(arguments: argparse.Namespace) -> Status:
             }
         )
         return Status.YES
-    table = Table("incident", "opened", "job", "resolution", "title")
+    # An id that is cut short cannot be typed back.
+    table = Table(Column("incident", no_wrap=True), "opened", "job", "resolution", "title")
     for each in incidents:
         opened = local_time(each.opened_us)
         table.add_row(each.id, opened, each.job or "", each.resolution or "open", each.title)

@@ -3,12 +3,18 @@
 import argparse
 from pathlib import Path
 
-from agentops.cli.context import add_journal_option, add_json_option, open_journal, settings_for
+from agentops.cli.context import (
+    add_journal_option,
+    add_json_option,
+    open_journal,
+    open_reader,
+    settings_for,
+)
 from agentops.cli.printing import emit, say
 from agentops.cli.status import Status
 from agentops.config import Settings
 from agentops.errors import UsageError
-from journal import KeyStore, Reader
+from journal import KeyStore
 from journal.index import rebuild
 
 
@@ -62,7 +68,7 @@ def _seal(arguments: argparse.Namespace) -> Status:
 
 def _key(arguments: argparse.Namespace) -> Status:
     settings = _existing(arguments)
-    pinned = KeyStore(settings.places.keys).pinned(Reader.open(settings.journal).journal_id)
+    pinned = KeyStore(settings.places.keys).pinned(open_reader(settings).journal_id)
     if not pinned.keys:
         raise UsageError(f"{settings.journal}: no key of this journal is known to this user")
     if arguments.json:
@@ -74,7 +80,7 @@ def _key(arguments: argparse.Namespace) -> Status:
 
 
 def _reindex(arguments: argparse.Namespace) -> Status:
-    reader = Reader.open(_existing(arguments).journal)
+    reader = open_reader(_existing(arguments))
     rebuild(reader.layout)
     rows = reader.query("SELECT count(*) FROM event").rows
     if arguments.json:
@@ -109,5 +115,5 @@ def _bytes(path: Path) -> int:
 
 def _existing(arguments: argparse.Namespace) -> Settings:
     settings = settings_for(arguments)
-    Reader.open(settings.journal)
+    open_reader(settings)
     return settings

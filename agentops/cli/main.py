@@ -1,13 +1,16 @@
 """The entry point: builds the parser, runs one command, turns errors into one line and a status."""
 
 import argparse
+import io
 import os
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 from typing import NoReturn
 
 from agentops.cli import (
     auditing,
+    configuring,
     demo,
     doctor,
     doing,
@@ -34,6 +37,7 @@ _GROUPS = (
     auditing,
     reporting,
     journals,
+    configuring,
     doctor,
 )
 
@@ -61,6 +65,7 @@ def build_parser() -> argparse.ArgumentParser:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command. Tracebacks are for bugs; what a user can mend is one line and status 2."""
+    _settle_streams()
     arguments = build_parser().parse_args(argv)
     try:
         status: int = arguments.run(arguments)
@@ -72,7 +77,24 @@ def main(argv: Sequence[str] | None = None) -> int:
         # The reader of our output left: point stdout at nothing, so that the exit flush is quiet.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return Status.YES
+    except OSError as error:
+        if error.filename is None:
+            raise
+        # A disk or a permission, not a bug: what failed and where is all that a user can use.
+        sys.stderr.write(f"agentops: {error.filename}: {error.strerror}\n")
+        return Status.USAGE
     except KeyboardInterrupt:
         sys.stderr.write("agentops: interrupted; the journal holds what was done\n")
         return Status.INTERRUPTED
     return status
+
+
+def _settle_streams() -> None:
+    """Make both streams usable: a closed one goes nowhere, a narrow encoding escapes."""
+    if sys.stdout is None:
+        sys.stdout = Path(os.devnull).open("w", encoding="utf-8")  # noqa: SIM115 - for the process
+    if sys.stderr is None:
+        sys.stderr = Path(os.devnull).open("w", encoding="utf-8")  # noqa: SIM115 - for the process
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")

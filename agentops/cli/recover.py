@@ -2,6 +2,7 @@
 
 import argparse
 import asyncio
+from collections.abc import Awaitable
 from pathlib import Path
 
 from agentops.cli.account import Account
@@ -15,12 +16,11 @@ from agentops.cli.context import (
 from agentops.cli.policies import policy_for
 from agentops.cli.printing import console, emit, say
 from agentops.cli.status import Status, of_resolution
+from agentops.errors import ConfigError
 from agentops.executor import Executor
-from agentops.hosts import Host
-from agentops.policy import PolicyConfig
-from agentops.recover import Recovery, Sources, Terms, engine_for, read_sources, recover
+from agentops.recover import Recovery, Terms, engine_for, read_sources, recover
 from agentops.transport import open_transport
-from journal import Journal, SystemClock
+from journal import SystemClock
 
 
 def register(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
@@ -44,6 +44,12 @@ def _recover(arguments: argparse.Namespace) -> Status:
     settings = settings_for(arguments)
     host = settings.inventory.get(arguments.host)
     config, source = policy_for(settings)
+    if arguments.job not in config.job:
+        known = ", ".join(sorted(config.job)) or "none"
+        raise ConfigError(
+            f"{source}: job {arguments.job!r} is not in it (it has: {known}); add"
+            f" [job.{arguments.job}]"
+        )
     folder = Path.cwd() if settings.policy is None else settings.policy.parent
     config, sources = read_sources(config, folder)
     account = Account(console(to_stderr=arguments.json))
@@ -52,8 +58,31 @@ def _recover(arguments: argparse.Namespace) -> Status:
         incident = None
         if arguments.incident is not None:
             incident = resolve_incident(journal.reader(), arguments.incident)
+        executor = Executor(
+            journal,
+            clock=SystemClock(),
+            config=config,
+            connect=open_transport,
+            actor=engine_for(journal.actor),
+            leases=settings.places.leases,
+        )
         recovery = asyncio.run(
-            _run(journal, arguments.job, host, config, sources, terms, incident, source, account)
+            _run(
+                executor,
+                recover(
+                    arguments.job,
+                    host,
+                    executor=executor,
+                    journal=journal,
+                    clock=SystemClock(),
+                    config=config,
+                    sources=sources,
+                    terms=terms,
+                    incident=incident,
+                    source=source,
+                    on_event=account.tell,
+                ),
+            )
         )
     if arguments.json:
         emit(
@@ -73,34 +102,8 @@ def _recover(arguments: argparse.Namespace) -> Status:
     return of_resolution(recovery.resolution)
 
 
-async def _run(
-    journal: Journal,
-    job: str,
-    host: Host,
-    config: PolicyConfig,
-    sources: Sources,
-    terms: Terms,
-    incident: str | None,
-    source: str,
-    account: Account,
-) -> Recovery:
-    clock = SystemClock()
-    executor = Executor(
-        journal, clock=clock, config=config, connect=open_transport, actor=engine_for(journal.actor)
-    )
+async def _run(executor: Executor, recovery: Awaitable[Recovery]) -> Recovery:
     try:
-        return await recover(
-            job,
-            host,
-            executor=executor,
-            journal=journal,
-            clock=clock,
-            config=config,
-            sources=sources,
-            terms=terms,
-            incident=incident,
-            source=source,
-            on_event=account.tell,
-        )
+        return await recovery
     finally:
         await executor.close()

@@ -42,3 +42,8 @@ class Places:
     def anchors(self) -> Path:
         """Default place of anchors: outside every journal."""
         return self.state / "anchors"
+
+    @property
+    def leases(self) -> Path:
+        """Who acts on which host now: shared by all journals of this user."""
+        return self.state / "leases"

@@ -49,7 +49,8 @@ class Settings:
 
     journal is the journal's directory; journal_key the pinned public key line; anchor the file
     that receives copies of seals; policy the policy file. project is the ``agentops.toml`` in
-    force, None without one.
+    force, None without one. origins says for journal, key, anchor, policy and each ``hosts.NAME``
+    where the value came from.
     """
 
     places: Places
@@ -59,6 +60,7 @@ class Settings:
     anchor: Path | None
     policy: Path | None
     inventory: Inventory
+    origins: Mapping[str, str]
 
 
 def load_settings(
@@ -76,25 +78,38 @@ def load_settings(
     far = _read(user) if user.is_file() else _File()
     near_base = cwd if project is None else project.parent
     own = environ.get("AGENTOPS_JOURNAL")
-    found = (
-        journal
-        or (Path(own) if own else None)
-        or _path(near.journal.path, near_base)
-        or _path(far.journal.path, user.parent)
-        or places.state / "default.journal"
+    here, there = str(project or ""), str(user)
+    place, place_from = _chosen(
+        ("--journal", journal),
+        ("$AGENTOPS_JOURNAL", Path(own) if own else None),
+        (here, _path(near.journal.path, near_base)),
+        (there, _path(far.journal.path, user.parent)),
+        ("default", places.state / "default.journal"),
+    )
+    key, key_from = _chosen((here, near.journal.key), (there, far.journal.key))
+    anchor, anchor_from = _chosen(
+        (here, _path(near.journal.anchor, near_base)),
+        (there, _path(far.journal.anchor, user.parent)),
+    )
+    policy, policy_from = _chosen(
+        (here, _path(near.policy.file, near_base)), (there, _path(far.policy.file, user.parent))
     )
     return Settings(
         places=places,
         project=project,
-        journal=found,
-        journal_key=_first(near.journal.key, far.journal.key),
-        anchor=_first(
-            _path(near.journal.anchor, near_base), _path(far.journal.anchor, user.parent)
-        ),
-        policy=_first(_path(near.policy.file, near_base), _path(far.policy.file, user.parent)),
-        inventory=Inventory.parse(
-            {**far.hosts, **near.hosts}, str(project if project is not None else user)
-        ),
+        journal=places.state / "default.journal" if place is None else place,
+        journal_key=key,
+        anchor=anchor,
+        policy=policy,
+        inventory=Inventory.parse({**far.hosts, **near.hosts}, here or there),
+        origins={
+            "journal": place_from,
+            "key": key_from,
+            "anchor": anchor_from,
+            "policy": policy_from,
+            **{f"hosts.{name}": there for name in far.hosts},
+            **{f"hosts.{name}": here for name in near.hosts},
+        },
     )
 
 
@@ -128,5 +143,8 @@ def _path(text: str | None, base: Path) -> Path | None:
     return None if text is None else base / Path(text).expanduser()
 
 
-def _first(*values: _Value | None) -> _Value | None:
-    return next((value for value in values if value is not None), None)
+def _chosen(*offers: tuple[str, _Value | None]) -> tuple[_Value | None, str]:
+    """The first value that is there, and who offered it."""
+    return next(
+        ((value, source) for source, value in offers if value is not None), (None, "default")
+    )

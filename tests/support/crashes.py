@@ -96,10 +96,13 @@ def check_journal(place: Project, moment: Moment, acknowledged: Sequence[str]) -
 
 def check_done_once(place: Project, moment: Moment) -> None:
     """By the world's own count: two interrupts, one file replaced, one start after the first."""
-    world = place.world()
-    assert [line.partition(" ")[0] for line in world] == ["start", "INT", "INT", "start"], (
-        f"{moment}: {world}"
-    )
+    world = [line.partition(" ")[0] for line in place.world()]
+    wanted = ["start", "INT", "INT", "start"]
+    if (moment.phase, moment.command, moment.nth) == ("intent_durable", "signal_process", 2):
+        # Never sent, and nothing can show that: the ladder goes on to TERM, which ends the job
+        # before it could note anything.
+        wanted = ["start", "INT", "start"]
+    assert world == wanted, moment
     assert len(list(place.job.glob("code.py.before-*"))) == 1, moment
     assert (place.job / "code.py").read_text() == "VERSION = 2\n", moment
     assert len(place.living()) == 1, moment
