@@ -18,14 +18,12 @@ from agentops.policy import recompute
 from journal import Event, KeyStore, Reader, verify
 from journal.events import (
     CommandCompleted,
-    CommandDenied,
     CommandFailed,
     CommandIntended,
     CommandNotSent,
     CommandOutcomeUnknown,
     DecisionMade,
     IncidentOpened,
-    JsonObject,
     ObservationParsed,
     Resolution,
     VerdictReached,
@@ -175,11 +173,6 @@ def unmet(scenario: Scenario, signals: Iterable[str]) -> tuple[str, ...]:
     return tuple(f"sent {name}" for name in scenario.unwanted if name in sent)
 
 
-def denials(events: Iterable[Event]) -> int:
-    """How often the door said no."""
-    return sum(isinstance(event.payload, CommandDenied) for event in events)
-
-
 def _signals(reader: Reader, events: Iterable[Event]) -> tuple[str, ...]:
     """Signals that were delivered, or of which nobody knows; in order."""
     sent: dict[str, str] = {}
@@ -196,7 +189,7 @@ def _signals(reader: Reader, events: Iterable[Event]) -> tuple[str, ...]:
     return tuple(sent.values())
 
 
-def _times(events: Iterable[Event]) -> JsonObject:
+def _times(events: Iterable[Event]) -> dict[str, float]:
     opened = 0
     times: dict[str, float] = {}
     for event in events:
@@ -210,4 +203,4 @@ def _times(events: Iterable[Event]) -> JsonObject:
             name = "decided"
         if name is not None:
             times.setdefault(name, round((event.ts_us - opened) / SECOND_US, 2))
-    return dict(times)
+    return times

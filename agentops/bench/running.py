@@ -8,6 +8,7 @@ a host, a policy and a goal, and nothing of the stage. Not here: many runs (``su
 import asyncio
 import os
 import signal
+import subprocess
 import tempfile
 from dataclasses import dataclass, field
 from functools import partial
@@ -21,12 +22,13 @@ from agentops.bench.stage import CONTAINER, JOB, Stage, policy_for, set_stage
 from agentops.bench.trouble import Relay, Sent, Troubled
 from agentops.box import Box, Oracle
 from agentops.box.waiting import wait_for
+from agentops.errors import AgentopsError
 from agentops.executor import Executor
 from agentops.hosts import Host
 from agentops.recover import Recovery, Terms, engine_for, recover
 from agentops.transport import open_transport
-from journal import Actor, Event, Journal, KeyStore, Reader, SystemClock
-from journal.events import Identity, VerdictReached
+from journal import Actor, Event, Journal, JournalError, KeyStore, SystemClock
+from journal.events import Identity, Resolution, VerdictReached
 
 _WALL_MIN_S = 150.0
 _WALL_NATURAL_S = 900.0
@@ -49,9 +51,8 @@ class Watching:
         kind = str(payload.condition.get("kind"))
         if kind in _ABSENCE:
             listed = payload.condition.get("identities")
-            named = tuple(
-                Identity.model_validate(each) for each in listed or () if isinstance(each, dict)
-            )
+            rows = listed if isinstance(listed, list) else []
+            named = tuple(Identity.model_validate(each) for each in rows)
             living = self.stage.world.alive(named)
             if living:
                 self.lies.append(f"{kind} confirmed, and {[each.pid for each in living]} live")
@@ -72,17 +73,19 @@ def run_once(written: Written, seed: int, *, scale: float, shipped: str) -> Run:
             random = Random(f"stage/{written.name}/{seed}")  # noqa: S311 - can be told again
             stage = set_stage(scenario, box, oracle, scale=scale, random=random)
             run = _staged(written, seed, stage, Path(place), shipped)
-    except (OSError, TimeoutError) as error:
-        run = _nothing(written, seed, scenario, f"{type(error).__name__}: {error}")
-    return _timed(run, monotonic() - began)
+    except (OSError, subprocess.SubprocessError, AgentopsError, JournalError) as error:
+        run = not_staged(written, seed, scenario, f"{type(error).__name__}: {error}")
+    return timed(run, monotonic() - began)
 
 
-def _timed(run: Run, wall_s: float) -> Run:
+def timed(run: Run, wall_s: float) -> Run:
+    """The run with its length, in seconds."""
     values = {name: getattr(run, name) for name in Run.__slots__}
     return Run(**{**values, "wall_s": round(wall_s, 1)})
 
 
-def _nothing(written: Written, seed: int, scenario: Scenario, failure: str) -> Run:
+def not_staged(written: Written, seed: int, scenario: Scenario, failure: str) -> Run:
+    """A run that measured nothing, and why."""
     return Run(
         scenario=written.name,
         seed=seed,
@@ -100,7 +103,7 @@ def _staged(written: Written, seed: int, stage: Stage, place: Path, shipped: str
     scenario = stage.scenario
     watching, sent = Watching(stage), Sent()
     ended = asyncio.run(_engine(stage, place, shipped, watching, sent))
-    lies = (*watching.lies, *_final_lies(stage, ended))
+    lies = (*watching.lies, *final_lies(stage, None if ended is None else ended.resolution))
     keys = KeyStore(place / "keys")
     faults, replay_ms = journal_faults(place / "run.journal", keys, sent)
     measured = scores(place / "run.journal", scenario, replay_ms=replay_ms)
@@ -204,21 +207,21 @@ def _reuse_pid(stage: Stage, pid: int) -> None:
     inside = Path(__file__).parent / "inside"
     for name in ("innocent", "reuse_pid"):
         (place / f"{name}.py").write_bytes((inside / f"{name}.py").read_bytes())
-    argv = (stage.python, "-S", str(place / "innocent.py"), str(place / "notes"))
-    argv = (stage.python, "-S", str(place / "reuse_pid.py"), str(pid), *argv)
+    newcomer = (stage.python, "-S", str(place / "innocent.py"), str(place / "notes"))
+    argv = (stage.python, "-S", str(place / "reuse_pid.py"), str(pid), *newcomer)
     done = stage.box.run_inside(argv, container=CONTAINER)
     if done.returncode != 0:
         raise OSError(f"pid {pid} could not be had again: {done.stderr[-200:]!r}")
     wait_for(lambda: (place / "notes.ready").exists() or None, _REUSE_S, "the newcomer")
-    newcomer = next(t for t in stage.world.processes() if t.identity.pid == pid)
-    stage.oracle.watch("newcomer", newcomer, place / "notes.signals")
+    truth = next(t for t in stage.world.processes() if t.identity.pid == pid)
+    stage.oracle.watch("newcomer", truth, place / "notes.signals")
 
 
-def _final_lies(stage: Stage, ended: Recovery | None) -> tuple[str, ...]:
+def final_lies(stage: Stage, resolution: Resolution | None) -> tuple[str, ...]:
     """What the resolution says beyond the truth, at once and after a respawn period."""
-    if ended is None or ended.resolution in {None, "HANDED_OVER"}:
+    if resolution in {None, "HANDED_OVER"}:
         return ()
-    world, resolution = stage.world, ended.resolution
+    world = stage.world
     lies = []
     if resolution == "STOPPED" and world.held_mib():
         lies.append(f"STOPPED, and {world.held_mib()} MiB are held")
@@ -249,8 +252,3 @@ def _settled(stage: Stage, *, stop_at_first: bool) -> tuple[int, ...]:
         return None
 
     return wait_for(over, 60, "the end of the settling time")
-
-
-def reader_of(place: Path) -> Reader:
-    """The journal of a run that was kept."""
-    return Reader.open(place / "run.journal")

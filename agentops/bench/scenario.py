@@ -207,7 +207,7 @@ def pairs(known: Iterable[Written]) -> tuple[Written, ...]:
 
 def combined(first: Written, second: Written) -> Written | None:
     """Both worlds at once; None where one fault excludes the other."""
-    if _absent_job(first) and _needs_job(second) or _absent_job(second) and _needs_job(first):
+    if (_absent_job(first) and _needs_job(second)) or (_absent_job(second) and _needs_job(first)):
         return None
     table: dict[str, object] = {}
     for key in sorted({*first.table, *second.table} - set(_ABOUT)):

@@ -8,7 +8,6 @@ nothing the engine can see names a scenario.
 import json
 import math
 import os
-import shutil
 import signal
 import socket
 import struct
@@ -97,14 +96,19 @@ def set_stage(
         registry=registry,
         release_s=0 if gpu is None else gpu.release_s * scale,
     )
-    python = shutil.which("python3") or sys.executable
-    stage = Stage(scenario, scale, box, oracle, folder, world, random, python, free_port())
+    stage = Stage(scenario, scale, box, oracle, folder, world, random, python3(), free_port())
     _write_files(stage, registry)
     for number, kind in enumerate(scenario.innocents):
         _start_innocent(stage, kind, number)
     _start_job(stage)
     _watch_everybody(stage)
     return stage
+
+
+def python3() -> str:
+    """An interpreter that every user may run: the system's, else the one that runs this."""
+    system = Path("/usr/bin/python3")
+    return str(system) if system.exists() else os.path.realpath(sys.executable)
 
 
 def free_port() -> int:
@@ -129,6 +133,7 @@ def policy_for(stage: Stage, shipped: str) -> tuple[PolicyConfig, Sources]:
         },
         "stop": {
             "respawn_s": seconds(3),
+            "gpu_release_s": seconds(60),
             "grace": {
                 "interrupt_s": seconds(10),
                 "terminate_s": seconds(30),
@@ -159,9 +164,9 @@ def policy_for(stage: Stage, shipped: str) -> tuple[PolicyConfig, Sources]:
     body = parse_policy(shipped, "dev.toml").body()
     limits = body.get("limits")
     scaled = {"backoff_s": seconds(10), "backoff_max_s": seconds(300)}
-    body["job"] = {JOB: table}
-    body["limits"] = {**(limits if isinstance(limits, dict) else {}), **scaled}
-    return read_sources(PolicyConfig.model_validate(body), folder)
+    whole: dict[str, object] = {**body, "job": {JOB: table}}
+    whole["limits"] = {**(limits if isinstance(limits, dict) else {}), **scaled}
+    return read_sources(PolicyConfig.model_validate(whole), folder)
 
 
 def _argv(stage: Stage) -> list[str]:
@@ -252,20 +257,25 @@ def _start_job(stage: Stage) -> None:
     if trainer.launch_id:
         env["AGENTOPS_LAUNCH_ID"] = f"{stage.random.getrandbits(48):012x}"
     argv = _argv(stage)
-    place = {"container": CONTAINER, "cwd": stage.folder, "log": stage.folder / "train.log"}
+    log = stage.folder / "train.log"
+    start = partial(stage.box.start_inside, container=CONTAINER, cwd=stage.folder, log=log)
     match trainer.parent:
         case "loop" | "trap" | "undeclared":
             script = stage.folder / WRAPPER
             script.write_text(_TRAP if trainer.parent == "trap" else _LOOP)
-            stage.box.start_inside(["sh", str(script), *argv], env=env, **place)
+            start(["sh", str(script), *argv], env=env)
         case "shell" | "careless":
             child = {"CHILD": ";".join(f"{key}={value}" for key, value in env.items())}
             careless = {"CARELESS": "1"} if trainer.parent == "careless" else {}
             words = ("-l", "--", *argv)
-            _python_innocent(stage, "session", words, 91, env={**child, **careless}, **place)
+            env = {**child, **careless}
+            _python_innocent(stage, "session", words, 91, env=env, cwd=stage.folder, log=log)
         case "init":
-            stage.box.start_inside(argv, env=env, **place)
+            start(argv, env=env)
     wait_for(partial(_ready, stage), _READY_S, "the staged job")
+    if stage.scenario.start.port_taken:
+        serve = {"SERVE": str(stage.port)}
+        _python_innocent(stage, "status_page", ("--port", str(stage.port)), 92, env=serve)
     if trainer.suspended:
         _suspend(stage)
 
@@ -296,12 +306,13 @@ def _start_innocent(stage: Stage, kind: InnocentKind, number: int) -> None:
         case "viewer":
             stage.box.start_inside(("tail", "-f", script), container=CONTAINER)
         case "archiver":
-            loop = "while :; do sleep 1; done"
-            stage.box.start_inside(("sh", "-c", loop, "archive", f"{script}.log"), container=CONTAINER)
+            stage.box.start_inside(("tail", "-F", f"{script}.log"), container=CONTAINER)
         case "editor":
             _python_innocent(stage, "vim", (SCRIPT,), number)
         case "download":
-            _python_innocent(stage, "snapshot_download", ("Qwen/Qwen3.6-27B", "--for", SCRIPT), number)
+            _python_innocent(
+                stage, "snapshot_download", ("Qwen/Qwen3.6-27B", "--for", SCRIPT), number
+            )
         case "daemon":
             _python_innocent(stage, "networkd-dispatcher", ("--run-startup-triggers",), number)
         case "notebook":
@@ -318,7 +329,6 @@ def _python_innocent(
     *,
     env: Mapping[str, str] | None = None,
     cwd: Path | None = None,
-    container: str = CONTAINER,
     log: Path | None = None,
 ) -> Truth:
     """Start an innocent that notes its signals; gives the process."""
@@ -328,7 +338,7 @@ def _python_innocent(
     program.write_bytes(_inside("innocent.py"))
     notes = place / "notes"
     argv = (stage.python, "-S", str(program), str(notes), *words)
-    truth = stage.box.start_inside(argv, container=container, env=env, cwd=cwd, log=log)
+    truth = stage.box.start_inside(argv, container=CONTAINER, env=env, cwd=cwd, log=log)
     ready = place / "notes.ready"
     wait_for(lambda: ready.exists() or None, _READY_S, f"innocent {name}")
     stage.oracle.watch(name, truth, place / "notes.signals")
@@ -342,11 +352,11 @@ def _start_other_job(stage: Stage, kind: str, number: int) -> None:
     (folder / SCRIPT).write_bytes(_inside("trainer.py"))
     habits = {**_habits(stage, None), "trainer": {}, "start": {}, "gpu": None}
     (folder / "habits.json").write_text(json.dumps(habits))
-    argv = (stage.python, "-S", "-P", str(folder / SCRIPT), "run.json")
+    argv = [stage.python, "-S", "-P", str(folder / SCRIPT), "run.json"]
     if kind == "other_user":
         for path in (folder, folder / "out", *folder.iterdir()):
             os.chown(path, NOBODY, NOBODY)
-        argv = ("setpriv", f"--reuid={NOBODY}", f"--regid={NOBODY}", "--clear-groups", *argv)
+        argv = ["setpriv", f"--reuid={NOBODY}", f"--regid={NOBODY}", "--clear-groups", *argv]
     stage.box.start_inside(
         argv, container=CONTAINER, cwd=folder, log=folder / "train.log", env={"STAGE_FIRST": "1"}
     )

@@ -10,6 +10,7 @@ from typing import NoReturn
 
 from agentops.cli import (
     auditing,
+    bench,
     configuring,
     demo,
     doctor,
@@ -28,6 +29,7 @@ from journal import JournalError
 
 _GROUPS = (
     demo,
+    bench,
     recover,
     init,
     hosts,

@@ -7,6 +7,7 @@ with an argv to run as its child. It reaps that child unless CARELESS is in its 
 import os
 import signal
 import sys
+import threading
 
 
 def note(number: int, _frame: object) -> None:
@@ -15,6 +16,23 @@ def note(number: int, _frame: object) -> None:
         notes.write(signal.Signals(number).name + "\n")
     signal.signal(number, signal.SIG_DFL)
     os.kill(os.getpid(), number)
+
+
+def serve(port: int) -> None:
+    """Take the port as soon as nobody has it, and keep it."""
+    import socket  # noqa: PLC0415 - only this habit needs it
+
+    pause = threading.Event()
+    listener = socket.socket()
+    while True:
+        try:
+            listener.bind(("127.0.0.1", port))
+        except OSError:
+            pause.wait(0.02)
+            continue
+        listener.listen()
+        while True:
+            signal.pause()
 
 
 def main() -> None:
@@ -30,6 +48,8 @@ def main() -> None:
             signal.signal(signal.SIGCHLD, lambda *_: os.waitpid(-1, os.WNOHANG))
     with open(sys.argv[1] + ".ready", "w"):  # noqa: PTH123
         pass
+    if "SERVE" in os.environ:
+        serve(int(os.environ["SERVE"]))
     while True:
         signal.pause()
 

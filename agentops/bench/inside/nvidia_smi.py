@@ -26,7 +26,7 @@ CELLS = {
 }
 
 
-def alive(row: dict) -> bool:
+def alive(row: dict[str, int]) -> bool:
     """Whether the very process that took the memory still runs."""
     try:
         with open(f"/proc/{row['pid']}/stat", "rb") as file:  # noqa: PTH123 - starts fast
@@ -36,10 +36,12 @@ def alive(row: dict) -> bool:
     return int(fields[19]) == row["start_ticks"] and fields[0] not in (b"Z", b"X")
 
 
-def holders(registry: str, release_s: float, alive: Callable[[dict], bool] = alive) -> list:
+def holders(
+    registry: str, release_s: float, alive: Callable[[dict[str, int]], bool] = alive
+) -> list[dict[str, int]]:
     """Rows whose memory is still in use: of the living, and of those that ended a moment ago."""
     found = []
-    for name in sorted(os.listdir(registry)):
+    for name in sorted(os.listdir(registry)):  # noqa: PTH208
         if not name.endswith(".json"):
             continue
         path = f"{registry}/{name}"
@@ -71,7 +73,7 @@ def cell(field: str, device: int, used: int) -> str:
 
 def main() -> int:
     """Answer one question in CSV without header and units."""
-    with open(os.path.join(os.path.dirname(sys.argv[0]), "cards.json")) as file:  # noqa: PTH
+    with open(sys.argv[0].rpartition("/")[0] + "/cards.json") as file:  # noqa: PTH123
         cards = json.load(file)
     if cards["tool"] == "hangs":
         while True:

@@ -19,6 +19,9 @@ def main() -> int:
         if child == 0:
             if os.getpid() == wanted:
                 os.setsid()
+                nothing = os.open(os.devnull, os.O_RDWR)
+                for descriptor in (0, 1, 2):
+                    os.dup2(nothing, descriptor)
                 os.execv(sys.argv[2], sys.argv[2:])  # noqa: S606 - an argv, no shell
             os._exit(0)
         if child == wanted:

@@ -13,6 +13,7 @@ import sys
 import threading
 import time
 from pathlib import Path
+from typing import Any
 
 HERE = Path(sys.argv[0]).resolve().parent
 POLL_S = 0.02
@@ -39,7 +40,7 @@ def whole(path: Path, text: str) -> None:
 class Trainer:
     """The loop, with the state that the heartbeat tells."""
 
-    def __init__(self, habits: dict) -> None:
+    def __init__(self, habits: dict[str, Any]) -> None:
         self.first = "STAGE_FIRST" in os.environ
         self.habits = habits["trainer"] if self.first else {}
         self.start = {} if self.first else habits["start"]
@@ -52,20 +53,27 @@ class Trainer:
         self.resumed = self.step or None
         self.began = self.step
 
-    def habit(self, name: str, otherwise: object) -> object:
-        """A habit of this run."""
-        return self.habits.get(name, otherwise)
+    def has(self, name: str) -> bool:
+        """Whether this run has the habit."""
+        return bool(self.habits.get(name))
+
+    def how(self, name: str) -> str:
+        """How this run takes something."""
+        return str(self.habits.get(name, "stops"))
+
+    def reached(self, name: str) -> bool:
+        """Whether as many steps were made as the habit says."""
+        at = self.habits.get(name)
+        return at is not None and self.step - self.began >= at
 
     def beat(self, state: str, *, writing: bool = False) -> None:
         """Write the heartbeat."""
         self.sequence += 1
-        diverges = self.habit("diverges_at_step", None)
-        ahead = int(self.habit("clock_ahead_s", 0))
-        back = self.habit("clock_back_at_step", None)
-        if back is not None and self.step - self.began >= back:
+        ahead = int(self.habits.get("clock_ahead_s", 0))
+        if self.reached("clock_back_at_step"):
             ahead = 0
         loss = f"{9 / (1 + self.step / 500):.4f}"
-        if diverges is not None and self.step - self.began >= diverges:
+        if self.reached("diverges_at_step"):
             loss = "nan"
         body = {
             "schema": 1,
@@ -91,7 +99,7 @@ class Trainer:
         """Write the checkpoint; a slow one takes its time, and its file grows."""
         pause = threading.Event()
         begun = time.monotonic()
-        long_s = float(self.habit("winding_down_s", 0)) if self.stop.is_set() else 0.0
+        long_s = float(self.habits.get("winding_down_s", 0)) if self.stop.is_set() else 0.0
         new = self.out / "checkpoint.json.tmp"
         with new.open("w") as file:
             file.write(json.dumps({"step": self.step}))
@@ -105,20 +113,19 @@ class Trainer:
     def run(self) -> None:
         """Train until told to stop."""
         self.beat("starting")
-        pause_s = float(self.habit("step_s", 0.05))
-        hangs = self.habit("hangs_at_step", None)
+        pause_s = float(self.habits.get("step_s", 0.05))
         while not self.stop.wait(pause_s):
-            made = self.step - self.began
-            if hangs is not None and made >= hangs:
+            if self.reached("hangs_at_step"):
                 continue
+            ready = self.step - self.began >= self.all["ready_step"]
             self.step += 1
             self.beat("training")
             if self.step % 10 == 0:
                 self.save()
                 say(f"step={self.step} loss=1.0 tokens_per_s=900")
-            if self.habit("stuck", False) and made >= self.all["ready_step"]:
+            if self.has("stuck") and ready:
                 stick(self.out / "mount")
-            if self.habit("ended", "no") != "no" and made >= self.all["ready_step"]:
+            if self.habits.get("ended", "no") != "no" and ready:
                 say("RuntimeError: the input pipeline ended unexpectedly")
                 os._exit(1)
             if self.start.get("exits_early"):
@@ -167,6 +174,14 @@ def take_place(trainer: Trainer) -> socket.socket | None:
     return listener
 
 
+def give_back_lock() -> None:
+    """Remove the lock if it is this process's."""
+    lock = HERE / "train.lock"
+    with contextlib.suppress(FileNotFoundError):
+        if lock.read_text() == f"{os.getpid()} {start_ticks()}":
+            lock.unlink()
+
+
 def hold_memory(trainer: Trainer) -> str:
     """Take memory on the first card; gives the registry's folder, or "-"."""
     gpu = trainer.all["gpu"]
@@ -181,15 +196,15 @@ def hold_memory(trainer: Trainer) -> str:
 def start_workers(trainer: Trainer, registry: str) -> None:
     """Spawn the data workers, and leave a zombie where that is a habit."""
     gpu = trainer.all["gpu"] or {"devices": 1, "holds_mib": 0}
-    life = "outlive" if trainer.habit("workers_outlive", False) else "follow"
-    interrupt = "ignore" if trainer.habit("workers_ignore_interrupt", False) else "take"
+    life = "outlive" if trainer.has("workers_outlive") else "follow"
+    interrupt = "ignore" if trainer.has("workers_ignore_interrupt") else "take"
     script = str(HERE / "multiprocessing_spawn.py")
-    for number in range(int(trainer.habit("workers", 0))):
+    for number in range(int(trainer.habits.get("workers", 0))):
         card = str(number % gpu["devices"])
         words = [str(os.getpid()), life, interrupt, registry, card, str(gpu["holds_mib"] // 4)]
         argv = [sys.executable, "-S", "-P", script, *words]
         os.posix_spawn(sys.executable, argv, os.environ)
-    if trainer.habit("zombie_child", False) and os.fork() == 0:
+    if trainer.has("zombie_child") and os.fork() == 0:
         os._exit(0)
 
 
@@ -209,7 +224,7 @@ def main() -> None:
     trainer.out.mkdir(exist_ok=True)
     listener = take_place(trainer)
     start_workers(trainer, hold_memory(trainer))
-    interrupt, terminate = trainer.habit("interrupt", "stops"), trainer.habit("terminate", "stops")
+    interrupt, terminate = trainer.how("interrupt"), trainer.how("terminate")
 
     def wind_down(*_: object) -> None:
         trainer.stop.set()
@@ -228,8 +243,7 @@ def main() -> None:
         interrupted_threads(trainer)
     else:
         trainer.run()
-        with contextlib.suppress(FileNotFoundError):
-            (HERE / "train.lock").unlink()
+        give_back_lock()
     if listener is not None:
         listener.close()
 

@@ -1,0 +1,165 @@
+"""What one-liners do in the same worlds: the commands that this product replaces.
+
+Here: each baseline as a shell text for the innermost layer, and how its author reads the answer.
+They go the same way as the engine's commands (SSH, pct) and have no journal. Sources: the three
+commands of the transcripts that this product began with, a corrected one, and a stop by process
+group.
+"""
+
+import asyncio
+import secrets
+import subprocess
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from random import Random
+from time import monotonic
+
+from agentops.bench.judging import Run, Scores, gentleness
+from agentops.bench.running import final_lies, not_staged, timed
+from agentops.bench.scenario import Written
+from agentops.bench.stage import SCRIPT, WRAPPER, Stage, set_stage
+from agentops.box import Box, Oracle
+from agentops.transport import Ended, Request, TransportAnswer, open_transport
+from journal.events import Resolution
+
+_DEADLINE_MS = 90_000
+
+
+@dataclass(slots=True)
+class Heard:
+    """What came back, as a person at a terminal sees it."""
+
+    out: bytearray = field(default_factory=bytearray)
+    err: bytearray = field(default_factory=bytearray)
+
+    def stdout(self, chunk: bytes) -> None:
+        """Take bytes of standard output."""
+        self.out += chunk
+
+    def stderr(self, chunk: bytes) -> None:
+        """Take bytes of standard error."""
+        self.err += chunk
+
+    @property
+    def lines(self) -> list[str]:
+        """The lines that were printed."""
+        return self.out.decode("utf-8", "replace").split("\n")[:-1]
+
+
+Reading = Callable[[TransportAnswer, Heard], Resolution]
+
+
+@dataclass(frozen=True, slots=True)
+class Baseline:
+    """script is filled with the stage's names; force is the most that it sends."""
+
+    script: str
+    reads: Reading
+    force: str = "KILL"
+
+
+def _silence_is_success(_: TransportAnswer, heard: Heard) -> Resolution:
+    """As the transcripts' author reads it: nothing printed, so nothing is left."""
+    return "STOPPED" if not [line for line in heard.lines if line.strip()] else "HANDED_OVER"
+
+
+def _cards_are_empty(_: TransportAnswer, heard: Heard) -> Resolution:
+    """As the third transcript's author reads it: a card shows no memory, so the job is gone."""
+    cards = [line.split(",")[-1].split()[0] for line in heard.lines if line.endswith("MiB")]
+    if not cards:
+        return "STOPPED" if not heard.lines else "HANDED_OVER"
+    return "STOPPED" if all(int(mib) < 100 for mib in cards) else "HANDED_OVER"  # noqa: PLR2004
+
+
+def _said_clean(answer: TransportAnswer, heard: Heard) -> Resolution:
+    """Positive evidence only: the last line says so, and the command ended with 0."""
+    ended = isinstance(answer, Ended) and answer.exit_status == 0
+    return "STOPPED" if ended and heard.lines[-1:] == ["clean"] else "HANDED_OVER"
+
+
+BASELINES: Mapping[str, Baseline] = {
+    "listed-kill": Baseline(
+        "ps aux | grep {script} | grep -v grep | awk '{{print $2}}' | xargs -r kill -9; sleep 1;"
+        " ps aux | grep {script} | grep -v grep",
+        _silence_is_success,
+    ),
+    "double-pkill": Baseline(
+        "pkill -9 -f {script} || true; pkill -9 -f {folder}/{wrapper} || true; sleep 2;"
+        " pgrep -af {script} || true",
+        _silence_is_success,
+    ),
+    "pkill-python": Baseline(
+        "pkill -9 -f python3; sleep {eight}; nvidia-smi --query-gpu=index,memory.used"
+        " --format=csv,noheader,nounits 2>/dev/null | sed 's/$/ MiB/'",
+        _cards_are_empty,
+    ),
+    "corrected": Baseline(
+        "pkill -A -INT -f {script}; sleep {ten}; pkill -A -TERM -f {script}; sleep {ten};"
+        " pkill -A -KILL -f {script}; sleep 1; pgrep -A -f {script} >/dev/null; s=$?;"
+        " [ $s = 1 ] && echo clean",
+        _said_clean,
+    ),
+    "process-group": Baseline(
+        "p=$(sed -n 's/.*\"pid\": \\([0-9]*\\),.*/\\1/p' {folder}/out/heartbeat.json);"
+        ' g=$(ps -o pgid= -p "$p" | tr -d " "); [ -n "$g" ] || {{ echo nothing; exit 3; }};'
+        ' kill -TERM -- "-$g"; sleep {ten}; kill -KILL -- "-$g" 2>/dev/null; sleep 1;'
+        ' pgrep -g "$g" >/dev/null; s=$?; [ $s = 1 ] && echo clean',
+        _said_clean,
+    ),
+}
+
+
+def run_baseline(written: Written, seed: int, *, name: str, scale: float) -> Run:
+    """Stage *written* under *seed*, let the one-liner have its way, judge by the same truth."""
+    began = monotonic()
+    scenario = written.draw(seed)
+    try:
+        with Box() as box, Oracle() as oracle:
+            random = Random(f"stage/{written.name}/{seed}")  # noqa: S311 - can be told again
+            stage = set_stage(scenario, box, oracle, scale=scale, random=random)
+            run = _told(written, seed, stage, BASELINES[name])
+    except (OSError, subprocess.SubprocessError) as error:
+        run = not_staged(written, seed, scenario, f"{type(error).__name__}: {error}")
+    return timed(run, monotonic() - began)
+
+
+def _told(written: Written, seed: int, stage: Stage, baseline: Baseline) -> Run:
+    scenario = stage.scenario
+    lived = bool(stage.world.job())
+    claimed, answer = asyncio.run(_typed(stage, baseline))
+    resolution: Resolution = claimed
+    signals = (baseline.force,) if lived else ()
+    return Run(
+        scenario=written.name,
+        seed=seed,
+        combined=written.combined,
+        resolvable=scenario.resolvable,
+        resolution=resolution,
+        reason=f"the one-liner ended as {type(answer).__name__}",
+        accepted=resolution in scenario.accepted
+        or (resolution == "STOPPED" and "NOTHING_TO_DO" in scenario.accepted),
+        touched=stage.oracle.touched(),
+        false_greens=final_lies(stage, resolution),
+        journal_faults=("there is no journal",),
+        scores=Scores(signals=signals, gentleness=gentleness(scenario, signals)),
+        torn_checkpoint=stage.world.torn_checkpoint,
+    )
+
+
+async def _typed(stage: Stage, baseline: Baseline) -> tuple[Resolution, TransportAnswer]:
+    """Send the one-liner as its author did, and read the answer as its author did."""
+    text = baseline.script.format(
+        script=SCRIPT,
+        wrapper=WRAPPER,
+        folder=stage.folder,
+        eight=8 * stage.scale,
+        ten=10 * stage.scale,
+    )
+    heard = Heard()
+    transport = open_transport(stage.host)
+    request = Request(("/bin/bash", "-c", text), b"", _DEADLINE_MS, secrets.token_hex(16))
+    try:
+        answer = await transport.run(request, heard)
+    finally:
+        await transport.close()
+    return baseline.reads(answer, heard), answer
