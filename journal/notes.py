@@ -7,7 +7,6 @@ not re-encode to the same bytes is refused, each fault with its own words. Not h
 """
 
 import base64
-import binascii
 import hashlib
 import re
 from dataclasses import dataclass
@@ -57,7 +56,7 @@ class PublicKey:
             raise KeyUnusable(f"{line[:80]!r} is not a key line (name+hash+base64)")
         try:
             blob = base64.b64decode(parts[2], validate=True)
-        except binascii.Error as error:
+        except ValueError as error:
             raise KeyUnusable(f"the key line of {parts[0]} is not base64") from error
         if len(blob) != 1 + 32 or blob[:1] != _ED25519:
             raise KeyUnusable(f"the key line of {parts[0]} holds no Ed25519 key")
@@ -120,7 +119,7 @@ def parse_note(note: str) -> Checkpoint | str:
         return f"the note's size {lines[1][:20]!r} is not a number"
     try:
         root = base64.b64decode(lines[2], validate=True)
-    except binascii.Error:
+    except ValueError:
         return "the note's root is not base64"
     checkpoint = Checkpoint(lines[0], int(lines[1]), root, tuple(lines[3:]))
     if len(root) != hashlib.sha256().digest_size or checkpoint.text != text + "\n":
@@ -151,7 +150,7 @@ def signers(note: str, *trusted: PublicKey) -> frozenset[str] | str:
             return f"malformed signature line {line[:40]!r}"
         try:
             blob = base64.b64decode(match[2], validate=True)
-        except binascii.Error:
+        except ValueError:
             return f"the signature by {match[1]} is not base64"
         for key in trusted:
             if key.name == match[1] and key.key_id == blob[:_KEY_ID_BYTES]:

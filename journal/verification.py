@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
 
+from journal.chain_check import chain_finding
 from journal.errors import KeyUnusable
 from journal.findings import Finding, Ranges, Remark
 from journal.index_check import IndexCheck, IndexReader, comparing, judge
@@ -85,6 +86,23 @@ def verify(
     status = _status(finding, ranges)
     lines = tuple(one.line for one in judging.trusted)
     return Verification(journal_id, status, ranges, finding, tuple(remarks), lines)
+
+
+def verify_chain(path: Path) -> tuple[int, Finding | None]:
+    """Check only the links between lines; gives how many held, and the first that did not.
+
+    Raises:
+        NotAJournal: No journal is at the path.
+    """
+    layout = Layout(path)
+    read_format(layout)
+    total = 0
+    for stream in layout.streams():
+        count, finding = chain_finding(layout, stream)
+        total += count
+        if finding is not None:
+            return total, finding
+    return total, None
 
 
 def _status(finding: Finding | None, ranges: Sequence[Ranges]) -> Status:

@@ -1,0 +1,1 @@
+"""What takes hours: run by ``make torture``, never in CI."""
