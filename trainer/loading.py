@@ -164,8 +164,9 @@ def _hugging_face(
             attn_implementation="sdpa",
             **extra,
         )
-    except (OSError, ValueError, KeyError, ImportError) as error:
-        raise TargetError(f"{directory}: cannot be loaded ({error})") from error
+    except (OSError, ValueError, KeyError, ImportError, RuntimeError) as error:
+        reason = " ".join(str(error).split())  # the library's errors have many lines
+        raise TargetError(f"{directory}: cannot be loaded ({reason})") from error
     for need in ("get_decoder", "get_input_embeddings", "get_output_embeddings"):
         if not hasattr(model, need) or getattr(model, need)() is None:
             raise TargetError(f"{directory}: the model has no {need}(); it cannot be tapped")
