@@ -48,7 +48,7 @@ STARTED = time.perf_counter()
 _WARMTHS = (0.0, 0.7, 1.0)
 _SHARD_TOKENS = 5_000_000
 _RATE_STEPS = 10_000
-_FINAL_PROMPTS = 16
+_FINAL_PROMPTS, _FINAL_TOKENS = 16, 128
 
 
 def log(text: str) -> None:
@@ -236,10 +236,11 @@ def _final(target: Target, drafter: Drafter, held: Sequence[Text]) -> dict[str, 
         for way, draft in (("drafted", drafter), ("plain", None)):
             count = spent = 0.0
             for seed, text in enumerate(held[:_FINAL_PROMPTS]):
+                asked = text.ids[: text.prompt]
+                room = min(_FINAL_TOKENS, len(text.ids) - text.prompt)
                 decoded = decode(
-                    target, draft, text.ids[: text.prompt], new_tokens=96,
-                    sampling=sampling, seed=seed,
-                )  # fmt: skip
+                    target, draft, asked, new_tokens=room, sampling=sampling, seed=seed
+                )
                 count += len(decoded.tokens) - 1
                 spent += decoded.seconds
                 if draft is not None:
