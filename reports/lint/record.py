@@ -133,7 +133,21 @@ class Record:
     def echoes(self, text: str) -> bool:
         """Whether a text is nothing but a recorded command or output."""
         flat = fold(text).strip("`")
-        return len(flat) >= _ECHO_MIN and any(flat in fold(c.text) for c in self.commands)
+        return len(flat) >= _ECHO_MIN and any(flat in line for line in self._command_lines)
+
+    @cached_property
+    def _command_lines(self) -> tuple[str, ...]:
+        return tuple(dict.fromkeys(fold(command.text) for command in self.commands))
+
+    def holds(self, words: str) -> bool:
+        """Whether the words are recorded, white space and backslashes aside."""
+        flat = fold(words).replace("\\", "")
+        bare = flat.rstrip(".,;:!?")
+        return flat in self._quotable or bare.rstrip("…") in self._quotable
+
+    @cached_property
+    def _quotable(self) -> str:
+        return self.folded.replace("\\", "")
 
     def named(self, labels: Iterable[tuple[int, str]]) -> tuple[Event, ...]:
         """The events that labels name; those that resolve."""

@@ -116,12 +116,25 @@ def explanation(evidence: Evidence, args: JsonObject) -> Found:
         "leader": rows[0]["hypothesis"],
         "deciban": first,
         "lead": (first or 0) - (second or 0),
+        "because": _weights(decision_of(evidence, args), rows[0]["hypothesis"]),
     }
     others = tuple(str(row["hypothesis"]) for row in rows[1:])
     strong = (first or 0) - (second or 0) >= 10  # noqa: PLR2004  (policy's own bar for acting)
     return Found(
         value, found.refs, alternatives=others, strength="likely" if strong else "possible"
     )
+
+
+def _weights(decision: JsonObject, name: JsonValue) -> list[JsonValue]:
+    """What one explanation's weight is made of, the heaviest pieces first."""
+    for entry in items(decision, "hypotheses"):
+        pieces = entry.get("because")
+        if entry.get("hypothesis") != name or not isinstance(pieces, list):
+            continue
+        pairs = [p for p in pieces if isinstance(p, list) and len(p) == 2]  # noqa: PLR2004
+        pairs.sort(key=lambda pair: -abs(pair[1]) if isinstance(pair[1], int) else 0)
+        return [{"evidence": pair[0], "deciban": pair[1]} for pair in pairs if pair[1]]
+    return []
 
 
 def expects(evidence: Evidence, args: JsonObject) -> Found:

@@ -110,14 +110,19 @@ def _verified(evidence: Evidence) -> bool:
 
 
 def _outlived(evidence: Evidence, sent: Signalled) -> Event | None:
-    """The first later listing that still shows the victim, before the next signal to it."""
+    """The last listing before the next signal to the victim, if it still shows the victim."""
     place = evidence.position[sent.intent.id]
-    for event in listings(evidence):
-        found = evidence.tables[event.id]
-        if evidence.position[event.id] > place and sent.victim in found.rows:
-            state = text(found.rows[sent.victim], "state")
-            return event if state not in {"Z", "X"} else None
-    return None
+    following = [
+        evidence.position[s.intent.id]
+        for s in signals(evidence)
+        if s.victim == sent.victim and evidence.position[s.intent.id] > place
+    ]
+    until = min(following, default=len(evidence.events))
+    later = [e for e in listings(evidence) if place < evidence.position[e.id] < until]
+    row = evidence.tables[later[-1].id].rows.get(sent.victim) if later else None
+    if row is None or text(row, "state") in {"Z", "X"}:
+        return None
+    return later[-1]
 
 
 def _gentler_before(evidence: Evidence, sent: Signalled) -> bool:

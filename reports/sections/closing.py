@@ -16,7 +16,7 @@ def causes(author: Author) -> Section:
     weighed: list[Named] = [
         ("decision.explanation", {"event": event.id}) for event in evidence.decisions.values()
     ]
-    latest = {s.text: s for s in author.known_of(weighed)}
+    latest = author.known_of(weighed)[-1:]
     torn: list[Named] = [
         ("process.ended", {"identity": victim.model_dump(mode="json")})
         for victim in dict.fromkeys(
@@ -28,7 +28,7 @@ def causes(author: Author) -> Section:
     return author.section(
         "causes",
         *_titled(author, "trigger", paragraph(first)),
-        *_titled(author, "contributing", bullets(latest.values())),
+        *_titled(author, "contributing", bullets(latest)),
         *_titled(author, "cascade", bullets(author.all_of(_unanswered(author)))),
         *_titled(author, "teardown", bullets(author.known_of(torn))),
     )

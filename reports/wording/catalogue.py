@@ -143,7 +143,7 @@ def faults(name: str, source: str) -> list[str]:
 def environment() -> SandboxedEnvironment:
     """A sandbox in which only cited values can be printed."""
     made = SandboxedEnvironment(undefined=StrictUndefined, finalize=_finalize, autoescape=False)
-    made.filters = dict(FILTERS)
+    made.filters = {**FILTERS, "named": _named}
     made.globals = {}
     made.tests["known"] = _known
     return made
@@ -152,6 +152,21 @@ def environment() -> SandboxedEnvironment:
 def _known(value: object) -> bool:
     """Whether a claim holds this value at all."""
     return isinstance(value, Cited) and value.cited_raw is not None
+
+
+def _named(value: Cited) -> Cited:
+    """A recorded short name with what it stands for, in the packaged language."""
+    meaning = _names().get(value.printed)
+    shown = value.printed.replace("_", " ")
+    return Cited(value.cited_raw, f"{shown} ({meaning})" if meaning else shown)
+
+
+@lru_cache(maxsize=1)
+def _names() -> Mapping[str, str]:
+    """Meanings of short names, from the packaged catalogue."""
+    packaged = files("reports.wording").joinpath("en.toml").read_text("utf-8")
+    names: dict[str, str] = tomllib.loads(packaged)["name"]
+    return names
 
 
 def _finalize(value: object) -> str:

@@ -76,7 +76,7 @@ def verdicts(context: Context) -> Iterator[Finding]:
         if words.OPENS.search(sentence.plain) or _shown(context, sentence):
             continue
         for found in words.STATES.finditer(sentence.plain):
-            if _stated(sentence.plain, found):
+            if _stated(sentence.plain, found) and not _chosen(context, sentence, found[0]):
                 yield at(sentence, "C13", f"a state without its evidence: {found[0]!r}")
                 break
 
@@ -105,8 +105,17 @@ def proofs(context: Context) -> Iterator[Finding]:
         found = words.PROOFS.search(sentence.plain)
         if found is None or words.OPENS.search(sentence.plain) or _shown(context, sentence):
             continue
-        if asserted(sentence.plain, found.start()):
+        told = _chosen(context, sentence, found[0])
+        if asserted(sentence.plain, found.start()) and not told:
             yield at(sentence, "C13", f"{found[0]!r} without a verdict")
+
+
+def _chosen(context: Context, sentence: Sentence, word: str) -> bool:
+    """Whether the word is what a cited decision chose to say."""
+    return any(
+        event.kind == "decision_made" and f'"{word}"'.lower() in event.line.decode("ascii").lower()
+        for event in context.record.named(sentence.labels)
+    )
 
 
 def horizon(context: Context) -> Iterator[Finding]:

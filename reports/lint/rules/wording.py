@@ -8,7 +8,6 @@ from journal.redaction import text_without_secrets
 from reports.lint import words
 from reports.lint.document import Block, Sentence
 from reports.lint.findings import Context, Finding, asserted, at
-from reports.lint.record import fold
 
 _ATTRIBUTED = re.compile(
     r"\b(?:is|was|runs as|runs in) an? ([a-z]+) (container|host|machine|server|process|device)\b"
@@ -24,22 +23,15 @@ def quotations(context: Context) -> Iterator[Finding]:
         for quote in sentence.quotes:
             if len(quote.split()) < _QUOTE_WORDS_MIN and not sentence.labels:
                 continue
-            if not _recorded(context, quote):
+            if not context.record.holds(quote):
                 yield at(sentence, "C01", f"nobody's recorded words: «{quote}»")
-
-
-def _recorded(context: Context, quote: str) -> bool:
-    folded = fold(quote).replace("\\", "")
-    stripped = folded.rstrip(".,;:!?")
-    corpus = context.record.folded.replace("\\", "")
-    return folded in corpus or stripped in corpus or stripped.rstrip("…") in corpus
 
 
 def attributes(context: Context) -> Iterator[Finding]:
     """C01: what a thing is said to be like is in the record too."""
     for sentence in context.claims:
         for adjective, kind in _ATTRIBUTED.findall(sentence.plain):
-            if adjective.lower() not in _NEUTRAL and not _recorded(context, adjective):
+            if adjective.lower() not in _NEUTRAL and not context.record.holds(adjective):
                 yield at(sentence, "C01", f"nothing recorded says {adjective} {kind}")
 
 
