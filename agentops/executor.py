@@ -199,7 +199,13 @@ class Executor:
     ) -> tuple[tuple[Event, ...], Observation | None]:
         """Send what was intended, and make its outcome durable before anybody hears of it."""
         streams = _Streams(self._journal.capture(), self._journal.capture())
-        request = Request(command.argv(), command.stdin(), command.deadline(), self._draw())
+        request = Request(
+            command.argv(),
+            command.stdin(),
+            command.deadline(),
+            self._draw(),
+            repeatable=command.retry == "repeat",
+        )
         transport = self._transports.setdefault(host.name, self._connect(host))
         try:
             answer = await transport.run(request, streams)

@@ -16,12 +16,15 @@ class Request:
 
     nonce is drawn by the caller, fresh for each request: it makes the frame's markers
     unforgeable by output. deadline_ms covers connect, authentication, open, run and drain.
+    repeatable says that the command only observes and may run twice; a transport may carry it by
+    a faster way whose loss is less exactly told.
     """
 
     argv: tuple[str, ...]
     stdin: bytes
     deadline_ms: int
     nonce: str
+    repeatable: bool = False
 
 
 class Sink(Protocol):

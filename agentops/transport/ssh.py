@@ -13,13 +13,17 @@ import asyncssh
 
 from agentops.hosts import Host
 from agentops.transport.base import NotSent, Request, Sink, TransportAnswer
-from agentops.transport.exchange import SIGNAL_GRACE_S, Closed, Exchange, remote_deadline_s
+from agentops.transport.exchange import SIGNAL_GRACE_S, Exchange, remote_deadline_s
 from agentops.transport.frame import frame, stop_frame
 from agentops.transport.layers import shell_line, wrap
 from agentops.transport.ssh_connection import connect
+from agentops.transport.ssh_session import ExecSession, InFlight, Nowhere, SessionLimit
+from agentops.transport.ssh_shell import PersistentShell
 
 # OpenSSH's MaxSessions is 10 by default; two are left for people.
 _SESSIONS_DEFAULT = 8
+# After this many failures in a row the host is taken for one that cannot keep a shell.
+_SHELL_FAILURES_MAX = 3
 
 
 class SshTransport:
@@ -31,17 +35,27 @@ class SshTransport:
         *,
         jump: "SshTransport | None" = None,
         sessions_max: int = _SESSIONS_DEFAULT,
+        persistent: bool = True,
     ) -> None:
         self._host = host
         self._jump = jump
         self._connection: asyncssh.SSHClientConnection | None = None
         self._connecting = asyncio.Lock()
-        self._sessions = _Sessions(sessions_max)
+        self._sessions = SessionLimit(sessions_max)
+        self._shell: PersistentShell | None = None
+        self._shell_failures = 0
+        self._persistent = persistent
 
     @property
     def sessions_max(self) -> int:
         """How many requests the server takes at once, as far as learned."""
         return self._sessions.limit
+
+    @property
+    def shell_id(self) -> int | None:
+        """Which persistent shell is open; None when there is none."""
+        shell = self._shell
+        return None if shell is None or not shell.is_open else id(shell)
 
     async def run(self, request: Request, sink: Sink) -> TransportAnswer:
         """Connect if needed, open a channel, stream, wait for the end markers or the deadline."""
@@ -60,7 +74,9 @@ class SshTransport:
                 text = f"{self._host.name}: the deadline passed while {stage}"
                 return NotSent("deadline", text)
             try:
-                answer = await self._on_channel(connection, request, sink, start)
+                answer = await self._through_shell(connection, request, sink, start)
+                if answer is None:
+                    answer = await self._on_channel(connection, request, sink, start)
                 refused_alone = answer is None and not self._sessions.learn_refusal()
             finally:
                 await self._sessions.give_back()
@@ -88,11 +104,48 @@ class SshTransport:
     async def close(self) -> None:
         """Let go of the connection."""
         connection, self._connection = self._connection, None
+        if self._shell is not None:
+            self._shell.close()
+            self._shell = None
         if connection is not None:
             connection.close()
             await connection.wait_closed()
         if self._jump is not None:
             await self._jump.close()
+
+    async def _through_shell(
+        self,
+        connection: asyncssh.SSHClientConnection,
+        request: Request,
+        sink: Sink,
+        start: float,
+    ) -> TransportAnswer | None:
+        """The request through the host's persistent shell; None where that carries it not.
+
+        Only what may be sent again goes there, one request at a time: see the decision record on
+        persistent channels.
+        """
+        if not self._persistent or not request.repeatable or request.stdin:
+            return None
+        if self._shell_failures >= _SHELL_FAILURES_MAX:
+            return None
+        shell = self._shell
+        if shell is None or shell.ended or shell.connection is not connection:
+            shell = self._shell = PersistentShell(connection, self._host.layers)
+        if not shell.free:
+            return None
+        loop = asyncio.get_running_loop()
+        run = await shell.send(request, sink, start + request.deadline_ms / 1000)
+        self._shell_failures += 1
+        if run is None:
+            return None
+        if not run.done.is_set():
+            await self._stop(connection, run)
+        shell.finish(run)
+        if not shell.ended:
+            self._shell_failures = 0
+        elapsed_ms = round((loop.time() - start) * 1000)
+        return run.exchange.conclude(run.closed, elapsed_ms, run.loss)
 
     async def _on_channel(
         self,
@@ -112,7 +165,7 @@ class SshTransport:
             has_stdin=bool(request.stdin),
         )
         line = shell_line(wrap(self._host.layers, framed))
-        session = _Session(Exchange(request, sink, layered=bool(self._host.layers)))
+        session = ExecSession(Exchange(request, sink, layered=bool(self._host.layers)))
         try:
             async with asyncio.timeout_at(deadline):
                 await connection.create_session(lambda: session, line, encoding=None)
@@ -123,7 +176,7 @@ class SshTransport:
                 self._evict(connection)
                 return NotSent("deadline", f"{self._host.name} did not open a session in time")
             await self._stop(connection, session)
-            if not session.heard_of:
+            if not session.done.is_set():
                 self._evict(connection)
         except asyncssh.ChannelOpenError as error:
             if not session.opened:
@@ -139,7 +192,7 @@ class SshTransport:
         elapsed_ms = round((loop.time() - start) * 1000)
         return session.exchange.conclude(session.closed, elapsed_ms, session.loss)
 
-    async def _stop(self, connection: asyncssh.SSHClientConnection, session: "_Session") -> None:
+    async def _stop(self, connection: asyncssh.SSHClientConnection, session: InFlight) -> None:
         """Signal the frame's group: first so that it can answer, then so that it cannot stay."""
         exchange = session.exchange
         signals: tuple[Literal["TERM", "KILL"], ...] = ("TERM", "KILL")
@@ -152,7 +205,7 @@ class SshTransport:
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(SIGNAL_GRACE_S):
                     await session.done.wait()
-            if session.heard_of:
+            if session.done.is_set():
                 return
 
     async def _signal_frame(
@@ -169,8 +222,8 @@ class SshTransport:
         argv = stop_frame(pid=pid, nonce=request.nonce, signal=name)
         framed = frame(argv, nonce=f"{request.nonce}-{name}", remote_deadline_s=2, has_stdin=False)
         line = shell_line(wrap(self._host.layers, framed))
-        session = _Session(
-            Exchange(replace(request, nonce=f"{request.nonce}-{name}"), _Nowhere(), layered=False)
+        session = ExecSession(
+            Exchange(replace(request, nonce=f"{request.nonce}-{name}"), Nowhere(), layered=False)
         )
         try:
             async with asyncio.timeout(SIGNAL_GRACE_S):
@@ -193,107 +246,3 @@ class SshTransport:
         if self._connection is connection:
             self._connection = None
         connection.abort()
-
-
-class _Sessions:
-    """How many channels are open on the connection, and how many the server allows."""
-
-    def __init__(self, limit: int) -> None:
-        self.limit = limit
-        self._used = 0
-        self._changed = asyncio.Condition()
-
-    async def take(self) -> None:
-        async with self._changed:
-            await self._changed.wait_for(lambda: self._used < self.limit)
-            self._used += 1
-
-    async def give_back(self) -> None:
-        async with self._changed:
-            self._used -= 1
-            self._changed.notify_all()
-
-    def learn_refusal(self) -> bool:
-        """The server refused one more; False if there was no other, so waiting helps nobody."""
-        others = self._used - 1
-        self.limit = max(1, min(self.limit, others))
-        return others > 0
-
-
-class _Session(asyncssh.SSHClientSession[bytes]):
-    """Feeds the exchange from one channel; *done* at both end markers or at the channel's end."""
-
-    def __init__(self, exchange: Exchange) -> None:
-        self.exchange = exchange
-        self.done = asyncio.Event()
-        self.opened = False
-        self._exit: Closed | None = None
-        self._broken = False
-        self.loss = "the connection is open, but nothing was heard of the command"
-        self._gone = False
-
-    def connection_made(self, chan: asyncssh.SSHClientChannel[bytes]) -> None:
-        self._chan = chan
-        self.opened = True
-
-    def send(self, stdin: bytes) -> None:
-        """Write all input, then end of file; asyncssh queues what the window does not take."""
-        if stdin:
-            self._chan.write(stdin)
-        self._chan.write_eof()
-
-    def data_received(self, data: bytes, datatype: int | None) -> None:
-        reader = self.exchange.out if datatype is None else self.exchange.err
-        reader.feed(data)
-        if self.exchange.complete:
-            self.done.set()
-
-    @property
-    def closed(self) -> Closed | None:
-        """How the frame ended; None while anything still holds the session's streams open.
-
-        The exit status alone comes when the frame's own process ends, and proves nothing about a
-        child that left the frame's group.
-        """
-        return self._exit if self._gone and not self._broken else None
-
-    def exit_status_received(self, status: int) -> None:
-        self._exit = Closed(status=status, signal=None)
-
-    def exit_signal_received(self, signal: str, core_dumped: bool, msg: str, lang: str) -> None:  # noqa: FBT001 - asyncssh's signature
-        del core_dumped, msg, lang
-        self._exit = Closed(status=None, signal=signal)
-
-    def connection_lost(self, exc: Exception | None) -> None:
-        self._gone = True
-        self._broken = exc is not None
-        self.loss = (
-            f"the connection was lost: {exc}" if exc else "the session closed without a word"
-        )
-        self.exchange.finish()
-        self.done.set()
-
-    @property
-    def heard_of(self) -> bool:
-        """Whether the far side said how the command ended, or closed the session."""
-        return self.done.is_set()
-
-    def send_signal(self, name: str) -> None:
-        """Ask the server to signal its session; servers may ignore it."""
-        with contextlib.suppress(OSError):
-            self._chan.send_signal(name)
-
-    def leave(self) -> None:
-        """Close the channel; whatever still arrives belongs to nobody."""
-        if self.opened:
-            self._chan.close()
-
-
-class _Nowhere:
-    """Takes output that nobody wants."""
-
-    def stdout(self, chunk: bytes) -> None:
-        """Drop it."""
-
-    def stderr(self, chunk: bytes) -> None:
-        """Drop it."""

@@ -73,11 +73,16 @@ class Ran:
 
 
 async def run_argv(
-    transport: Transport, *argv: str, stdin: bytes = b"", deadline_ms: int = 10_000
+    transport: Transport,
+    *argv: str,
+    stdin: bytes = b"",
+    deadline_ms: int = 10_000,
+    repeatable: bool = False,
 ) -> Ran:
     """Run argv with a fresh nonce."""
     sink = Kept()
-    request = Request(argv, stdin, deadline_ms, secrets.token_hex(16))
+    nonce = secrets.token_hex(16)
+    request = Request(argv, stdin, deadline_ms, nonce, repeatable=repeatable)
     answer = await transport.run(request, sink)
     return Ran(answer, bytes(sink.out), bytes(sink.err))
 
@@ -85,7 +90,11 @@ async def run_argv(
 async def run_command(transport: Transport, command: Command) -> Observation | Malformed:
     """Run a command and parse what it said."""
     ran = await run_argv(
-        transport, *command.argv(), stdin=command.stdin(), deadline_ms=command.deadline()
+        transport,
+        *command.argv(),
+        stdin=command.stdin(),
+        deadline_ms=command.deadline(),
+        repeatable=command.retry == "repeat",
     )
     return command.parse(ran.completed)
 
