@@ -1,30 +1,41 @@
 """Walks log lines past the catalogue.
 
-Here: which signatures stand in which line. Not here: what follows from them
-(``agentops.diagnosis.diagnose``), nor decoding bytes (``agentops.diagnosis.lines``).
+Here: which signature stands in which line, and the few that need to know what stood before. Not
+here: what follows from them (``agentops.diagnosis.diagnose``), nor decoding bytes
+(``agentops.diagnosis.lines``).
 """
 
+import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from agentops.diagnosis.catalogue import CATALOGUE
+from agentops.diagnosis.lines import LINE_BYTES_MAX, LogLine, undressed
 from agentops.diagnosis.signature import Signature
 
-LINE_MAX = 8_192
+# An out-of-memory error below these frames struck while kernels were being timed.
+_AUTOTUNE = re.compile(r"benchmark_all_configs|benchmark_gpu|do_bench|autotun\w*\.py")
+_AUTOTUNE_LINES = 60
+_STREAMS = re.compile(
+    r"(?i)\basync\w* (?:d2h|post-?process\w*|copy|copies)|\bsecond(?:ary)? (?:cuda )?stream"
+    r"|\bside stream|\brecord_stream|\bnon_blocking=True"
+)
+_OOM = frozenset({"F01", "F02", "F03"})
 
 
 @dataclass(frozen=True, slots=True)
 class LineMatch:
-    """One signature found in one line; number is 1-based."""
+    """One signature found in one line."""
 
     signature: str
     number: int
+    rank: int | None
     text: str
 
 
-def first_match(line: str) -> Signature | None:
-    """The first signature of the catalogue that *line* matches: specific ones stand first."""
-    shown = line[:LINE_MAX]
+def first_match(text: str) -> Signature | None:
+    """The first signature of the catalogue that *text* matches: specific ones stand first."""
+    shown = text[:LINE_BYTES_MAX]
     lowered = shown.lower()
     for candidate in CATALOGUE:
         if candidate.matches(shown, lowered):
@@ -32,9 +43,37 @@ def first_match(line: str) -> Signature | None:
     return None
 
 
+class Scanner:
+    """Matches line after line; remembers a bounded amount of what stood before."""
+
+    def __init__(self) -> None:
+        self._autotune: dict[int | None, int] = {}
+        self._streams = False
+
+    def look(self, line: LogLine) -> LineMatch | None:
+        """What stands in *line*, or None."""
+        if _AUTOTUNE.search(line.text):
+            self._autotune[line.rank] = line.number
+        if _STREAMS.search(line.text):
+            self._streams = True
+        found = first_match(line.text)
+        if found is None:
+            return None
+        return LineMatch(self._in_context(found.id, line), line.number, line.rank, line.text)
+
+    def _in_context(self, name: str, line: LogLine) -> str:
+        timed = self._autotune.get(line.rank)
+        if name in _OOM and timed is not None and line.number - timed <= _AUTOTUNE_LINES:
+            return "F04"
+        if name == "F59" and self._streams:
+            return "F58"
+        return name
+
+
 def scan_lines(lines: Iterable[str]) -> Iterator[LineMatch]:
     """The matches in *lines*, at most one a line, in order."""
+    scanner = Scanner()
     for number, line in enumerate(lines, start=1):
-        found = first_match(line)
+        found = scanner.look(undressed(line, number))
         if found is not None:
-            yield LineMatch(found.id, number, line[:LINE_MAX])
+            yield found

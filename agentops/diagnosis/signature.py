@@ -5,6 +5,7 @@ Here: ``Signature``. Not here: the catalogue (the neighbouring modules), nor how
 """
 
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
 
@@ -17,9 +18,9 @@ class Signature:
     """One known failure text; a match is an observation with a role, never a cause by itself.
 
     needle is a literal in lower case that every match holds: a cheap test before the pattern.
-    unless excludes look-alikes on the same line. relaunch says what may be done:
-    R0 not unchanged, R1 once after cleanup, R2 with backoff, R3 hardware path, R4 keep running,
-    R5 probe first. probe settles it, not_proof is what must not be concluded.
+    unless excludes look-alikes on the same line; holds looks at the numbers in a match. relaunch
+    says what may be done: R0 not unchanged, R1 once after cleanup, R2 with backoff, R3 hardware
+    path, R4 keep running, R5 probe first. probe settles it; not_proof must not be concluded.
     """
 
     id: str
@@ -31,6 +32,7 @@ class Signature:
     probe: str
     not_proof: str
     unless: re.Pattern[str] | None = None
+    holds: Callable[[re.Match[str]], bool] | None = None
 
     def matches(self, line: str, lowered: str) -> re.Match[str] | None:
         """The match in *line*, or None; *lowered* is the line in lower case."""
@@ -39,30 +41,35 @@ class Signature:
         found = self.pattern.search(line)
         if found is None or (self.unless is not None and self.unless.search(line)):
             return None
-        return found
+        return found if self.holds is None or self.holds(found) else None
 
 
-def signature(  # noqa: PLR0917 - a catalogue reads as a table, column by column
-    id_: str,
-    role: Role,
-    relaunch: Relaunch,
-    needle: str,
-    pattern: str,
-    title: str,
-    probe: str,
-    not_proof: str,
-    *,
-    unless: str | None = None,
-) -> Signature:
-    """One row of the catalogue, its patterns compiled."""
-    return Signature(
-        id=id_,
-        title=title,
-        role=role,
-        relaunch=relaunch,
-        needle=needle.lower(),
-        pattern=re.compile(pattern),
-        probe=probe,
-        not_proof=not_proof,
-        unless=None if unless is None else re.compile(unless),
-    )
+@dataclass(frozen=True, slots=True)
+class Row:
+    """A signature as the catalogue writes it: texts, not compiled patterns."""
+
+    id: str
+    role: Role
+    relaunch: Relaunch
+    needle: str
+    pattern: str
+    title: str
+    probe: str
+    not_proof: str
+    unless: str | None = None
+    holds: Callable[[re.Match[str]], bool] | None = None
+
+    def compiled(self) -> Signature:
+        """The signature, ready to match."""
+        return Signature(
+            id=self.id,
+            title=self.title,
+            role=self.role,
+            relaunch=self.relaunch,
+            needle=self.needle.lower(),
+            pattern=re.compile(self.pattern),
+            probe=self.probe,
+            not_proof=self.not_proof,
+            unless=None if self.unless is None else re.compile(self.unless),
+            holds=self.holds,
+        )

@@ -1,29 +1,32 @@
-"""Signatures of jobs that are being stopped."""
+"""Signatures of jobs that are being stopped.
 
-from agentops.diagnosis.signature import Signature, signature
+Here: rows only. Not here: matching (``agentops.diagnosis.scan``).
+"""
 
-STOPPING: tuple[Signature, ...] = (
-    signature(
+from agentops.diagnosis.signature import Row
+
+STOPPING = (
+    Row(
         "F73",
         "info",
         "R4",
         "exception ignored",
-        r"Exception ignored (in|on threading shutdown)\b.*threading",
+        r"Exception ignored (?:in\b.*\bthreading|on threading shutdown)",
         "the interpreter was interrupted while it waited for threads that are not daemons",
         "number of threads, and whether steps still advance",
         "that the process has ended: only its main thread was interrupted",
     ),
-    signature(
+    Row(
         "interrupt_taken",
         "info",
         "R4",
         "keyboardinterrupt",
-        r"^\s*(\[[^\]]*\]:?\s*)?KeyboardInterrupt\b(?!\s*\()",
+        r"^\s*KeyboardInterrupt\b(?!\s*[(,])",
         "an interrupt reached the interpreter's main thread",
         "whether steps advance after it",
         "that the process has ended",
     ),
-    signature(
+    Row(
         "F75",
         "root",
         "R1",
@@ -31,6 +34,6 @@ STOPPING: tuple[Signature, ...] = (
         r"BrokenPipeError: \[Errno 32\]",
         "whatever read the job's output went away first",
         "the members of the pipeline, and the time of the last line",
-        "that the job's exit status was recorded: the pipeline's status is its last member's",
+        "that the job's exit status was recorded: a pipeline's status is its last member's",
     ),
 )

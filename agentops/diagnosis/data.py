@@ -1,0 +1,121 @@
+"""Signatures of numerics, data, storage and progress. Rows only; specific ones stand first."""
+
+from agentops.diagnosis.signature import Row
+
+_NAN = r"(?:nan|NaN|NAN|inf|Inf|-inf)\b"
+
+_CHECKED = r"(?i)\b(skipping|ignor\w+|check(?:ing)? for|assert|isnan|if .* is nan)\b"
+_NOT_FINITE = (
+    rf"\b(?:train_)?loss[ =:'\"]+{_NAN}|[Nn]on-finite (?:loss|gradient|grad)"
+    rf"|\bgrad_?norm[ =:'\"]+{_NAN}|Loss is {_NAN}"
+)
+
+DATA = (
+    Row(
+        "F62",
+        "root",
+        "R1",
+        "bus error",
+        r"DataLoader worker \(pid\S* \d+\) is killed by signal: Bus error"
+        r"|insufficient shared memory \(shm\)",
+        "shared memory (/dev/shm) is full",
+        "its free bytes while the job runs",
+        "a broken machine",
+    ),
+    Row(
+        "F64",
+        "root",
+        "R5",
+        "dataloader worker",
+        r"DataLoader worker \(pid\(?s?\)?\S* [\d, ]+\)"
+        r"(?: exited unexpectedly| is killed by signal: (?!Bus))",
+        "a worker was killed or crashed",
+        "the kernel's record of kills; the worker's own traceback",
+        "that the loader's code is at fault",
+    ),
+    Row(
+        "F63",
+        "root",
+        "R1",
+        "",
+        r"received 0 items of ancdata|OSError: \[Errno 24\] Too many open files"
+        r"|RuntimeError: Too many open files",
+        "the limit of open files is reached",
+        "open files of the process against its limit",
+        "a leak of memory",
+    ),
+    Row(
+        "F65",
+        "root",
+        "R1",
+        "file write failed",
+        r"PytorchStreamWriter failed writing file \S+: file write failed",
+        "the disk is full, or a quota is reached",
+        "free bytes and inodes of the volume that holds the output path",
+        "that the disk which was looked at is the one that is full",
+    ),
+    Row(
+        "F67",
+        "root",
+        "R1",
+        "",
+        r"[Ee]rror while deserializing header: \w+"
+        r"|MetadataIncompleteBuffer|incomplete metadata, file not fully covered"
+        r"|\bheader too small\b",
+        "a safetensors file is cut short",
+        "its size against the offsets in its header; its hash against a manifest",
+        "that the model's code is at fault",
+    ),
+    Row(
+        "F59",
+        "root",
+        "R0",
+        "",
+        _NOT_FINITE,
+        "the loss is not a finite number",
+        "the history of the gradient's norm; that batch again",
+        "that the data is at fault: a race of streams looks the same",
+        unless=_CHECKED,
+    ),
+    # Never matched by itself: a line of F59 becomes it where the log tells of a second stream.
+    Row(
+        "F58",
+        "root",
+        "R0",
+        "\0",
+        r"(?!)",
+        "the loss is not finite, and copies run on another stream",
+        "whether it vanishes with a synchronisation or record_stream; the first tensor with a NaN",
+        "that the learning rate or the data is at fault",
+    ),
+    Row(
+        "F60",
+        "info",
+        "R4",
+        "spike",
+        r"(?i)\bloss spike\b.*\d",
+        "a spike of the loss, and it stays finite",
+        "whether it recovers within some steps; whether the run was just resumed",
+        "that the run is lost",
+    ),
+    Row(
+        "F71",
+        "root",
+        "R0",
+        "error:",
+        r"^(?:\S+: )?(?:FileNotFoundError|PermissionError): \[Errno (?:2|13)\]",
+        "a path is wrong, not mounted yet, or not this user's",
+        "the path as the job's user sees it; mounts; other ranks",
+        "that the file does not exist anywhere",
+    ),
+    Row(
+        "F69",
+        "info",
+        "R4",
+        "clocks",
+        r"(?i)clocks?[ _](?:event|throttle)[ _]reasons?[^\n]*0x0*(?!0\b)[0-9a-f]*[1-9a-f]",
+        "the GPU's clocks are held down",
+        "reasons over a window; link width and generation; recompiles",
+        "that the job's code got slower",
+    ),
+)

@@ -1,0 +1,131 @@
+"""Signatures of GPU memory and kernels. Rows only; specific ones stand first."""
+
+import re
+
+from agentops.diagnosis.signature import Row
+
+_UNITS_MIB = {"KiB": 1 / 1024, "MiB": 1, "GiB": 1024}
+_FRAGMENTED_PERCENT = 20
+
+
+def _fragmented(found: re.Match[str]) -> bool:
+    """Reserved but unallocated memory is more than a fifth of the card."""
+    total = float(found["total"]) * _UNITS_MIB[found["total_unit"]]
+    idle = float(found["idle"]) * _UNITS_MIB[found["idle_unit"]]
+    return idle * 100 > total * _FRAGMENTED_PERCENT
+
+
+_ADVICE = r"(?i)\b(if you (?:see|get)|in case of|retry(?:ing)? on|handler for|except )\b"
+_OOM = r"CUDA out of memory\. Tried to allocate [\d.]+ [KMG]i?B"
+
+MEMORY = (
+    Row(
+        "F04",
+        "root",
+        "R1",
+        "out of memory",
+        r"Triton Error \[CUDA\]: out of memory",
+        "autotuning found no headroom while the batch's tensors were alive",
+        "an autotune frame in the stack; free memory at that step; only on a new shape",
+        "a bug in the kernel",
+        unless=_ADVICE,
+    ),
+    Row(
+        "F02",
+        "root",
+        "R1",
+        "out of memory",
+        _OOM + r".*\bProcess \d+ has [\d.]+ [KMG]i?B memory in use",
+        "another process holds memory of this GPU",
+        "the holder's identity by NSpid, and the list of compute processes",
+        "that this job's own peak is too high, or that the holder may be ended",
+        unless=_ADVICE,
+    ),
+    Row(
+        "F03",
+        "root",
+        "R1",
+        "reserved by pytorch but unallocated",
+        _OOM
+        + r".*total capacity of (?P<total>[\d.]+) (?P<total_unit>[KMG]iB).*?"
+        + r"(?P<idle>[\d.]+) (?P<idle_unit>[KMG]iB) is reserved by PyTorch but unallocated",
+        "the allocator's memory is fragmented",
+        "reserved minus allocated above a fifth of the card",
+        "that the model is too big",
+        unless=_ADVICE,
+        holds=_fragmented,
+    ),
+    Row(
+        "F01",
+        "root",
+        "R0",
+        "out of memory",
+        _OOM,
+        "the job's own peak does not fit",
+        "peak per step and a memory snapshot; the step of earlier failures",
+        "a leak, or a foreign process",
+        unless=_ADVICE,
+    ),
+    Row(
+        "F05",
+        "root",
+        "R0",
+        "out of resource",
+        r"out of resource: shared memory, Required: \d+, Hardware limit: \d+",
+        "a kernel wants more on-chip shared memory than this GPU has",
+        "required against limit; the GPU's architecture",
+        "that GPU memory is short: this memory is on the chip, and a restart changes nothing",
+    ),
+    Row(
+        "F07",
+        "either",
+        "R1",
+        "cublas_status_",
+        r"CUBLAS_STATUS_(?:ALLOC_FAILED|NOT_INITIALIZED)\b",
+        "a cuBLAS handle could not be made: no memory, or an earlier CUDA error",
+        "free memory at that time; the first CUDA error of the log",
+        "a fault of cuBLAS",
+    ),
+    Row(
+        "F08",
+        "root",
+        "R1",
+        "illegal memory access",
+        r"CUDA error: an illegal memory access was encountered",
+        "a kernel reached outside its memory, perhaps long before this line",
+        "the same at small size with launch blocking; Xid 31 or 13 at that time",
+        "that the line names the kernel at fault: it surfaces later than its cause",
+    ),
+    Row(
+        "F09",
+        "root",
+        "R0",
+        "device-side assert",
+        r"CUDA error: device-side assert triggered",
+        "an index was out of range: a label or a token",
+        "the last batch's ids against the vocabulary",
+        "a hardware fault: the same data will do it again",
+    ),
+    Row(
+        "F11",
+        "root",
+        "R0",
+        "",
+        r"with CUDA capability sm_\d+ is not compatible with the current PyTorch installation"
+        r"|no kernel image is available for execution on the device",
+        "the wheel holds no kernels for this GPU",
+        "torch.cuda.get_arch_list() against the card",
+        "a broken card or driver",
+    ),
+    Row(
+        "F10",
+        "cascade",
+        "R5",
+        "cuda",
+        r"CUDA kernel errors might be asynchronously reported"
+        r"|[Cc]onsider passing CUDA_LAUNCH_BLOCKING",
+        "advice that follows any CUDA error",
+        "the error above it",
+        "anything: it is never a root",
+    ),
+)
