@@ -1,20 +1,25 @@
 """The command line: what each command prints and how it exits, and what it says when it cannot."""
 
+import argparse
+import dataclasses
 import json
 import os
 import pty
+import re
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args, get_type_hints
 
 import pytest
 
 from tests.support.tiny_model import END, MASK, write_model
-from tests.support.training_run import environment, run_trainer, write_config
+from tests.support.training_run import ROOT, environment, run_trainer, write_config
 from trainer.chat import load_format
 from trainer.cli import main, parser
-from trainer.config import SafetensorsTarget
+from trainer.config import DrafterSettings, RunConfig, SafetensorsTarget
+from trainer.heartbeat import Heartbeat, RunResult
+from trainer.run import open_run
 
 TALK = {"messages": [{"role": "user", "content": "Hi"}, {"role": "assistant", "content": "Hello!"}]}
 
@@ -168,6 +173,39 @@ def test_help_names_every_command(capsys: pytest.CaptureFixture[str]) -> None:
     for command in ("data", "preflight", "train", "eval", "generate", "export", "plan"):
         assert f"\n    {command}" in text
     assert parser().prog == "trainer"
+
+
+def _flags(under: argparse.ArgumentParser) -> set[str]:
+    found = {option for action in under._actions for option in action.option_strings}
+    for action in under._actions:
+        if isinstance(action, argparse._SubParsersAction):
+            for name, inner in action.choices.items():
+                found |= {name, *_flags(inner)}
+    return found - {"-h", "--help"}
+
+
+def _keys(kind: type) -> set[str]:
+    """Every key that a table of settings may have, tables inside it included."""
+    found = {each.name for each in dataclasses.fields(kind)}
+    for hint in get_type_hints(kind).values():
+        for member in (hint, *get_args(hint)):
+            if dataclasses.is_dataclass(member) and isinstance(member, type):
+                found |= _keys(member)
+    return found
+
+
+def test_the_documentation_names_every_command_flag_setting_fault_and_field() -> None:
+    text = (ROOT / "docs" / "trainer.md").read_text(encoding="utf-8")
+    report = _checks()
+    fields = {each.name for kind in (Heartbeat, RunResult) for each in dataclasses.fields(kind)}
+    words = set(re.findall(r"[\w-]+", text))
+    assert _flags(parser()) | _keys(RunConfig) | set(report) | fields <= words
+
+
+def _checks() -> list[str]:
+    """The checks of a real report."""
+    config = RunConfig("r", "out", 1, DrafterSettings(tap_count=1))
+    return [check.name for check in open_run(config).preflight().checks]
 
 
 def test_the_end_of_a_turn_is_what_stops_an_answer(real: Path) -> None:
