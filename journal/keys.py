@@ -50,7 +50,11 @@ class KeyStore:
         """
         current = self.folder / "current"
         if not current.exists():
-            return self.make_key()
+            # Two first uses at once must end with one key: what one pins, the other signs with.
+            self._make_folder()
+            with locked(self.folder / "journals.lock"):
+                if not current.exists():
+                    return self.make_key()
         return self.read_key(current.read_text().strip())
 
     def make_key(self) -> SigningKey:
@@ -61,8 +65,8 @@ class KeyStore:
         """
         seed = self.random(_SEED_BYTES)
         name = f"agentops-{self.random(4).hex()}"
+        self._make_folder()
         try:
-            make_folder(self.folder)
             write_whole(self.folder / f"{name}.key", seed.hex().encode() + b"\n")
             write_whole(self.folder / "current", name.encode() + b"\n")
         except (OSError, WriteFailed) as error:
@@ -97,8 +101,12 @@ class KeyStore:
         )
 
     def pin(self, journal_id: str, *, key: PublicKey, anchor: Path | None) -> None:
-        """Remember that this journal is signed with the key and anchored at the place."""
-        make_folder(self.folder)
+        """Remember that this journal is signed with the key and anchored at the place.
+
+        Raises:
+            KeyUnusable: The folder cannot be written.
+        """
+        self._make_folder()
         with locked(self.folder / "journals.lock"):
             journals = self._journals()
             old = self.pinned(journal_id)
@@ -113,6 +121,12 @@ class KeyStore:
             journals[journal_id] = {"keys": keys, "anchors": anchors}
             text = json.dumps(journals, indent=1, sort_keys=True)
             write_whole(self.folder / "journals.json", text.encode() + b"\n")
+
+    def _make_folder(self) -> None:
+        try:
+            make_folder(self.folder)
+        except OSError as error:
+            raise KeyUnusable(f"cannot make {self.folder}: {error.strerror}") from error
 
     def _journals(self) -> dict[str, dict[str, list[str]]]:
         path = self.folder / "journals.json"
