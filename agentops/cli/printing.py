@@ -21,9 +21,17 @@ def say(text: str) -> None:
     sys.stderr.write(text + "\n")
 
 
+class _Console(Console):
+    """Leaves a reader that went away to the entry point, which ends quietly."""
+
+    def on_broken_pipe(self) -> None:
+        """Rich would end the process with status 1."""
+        raise BrokenPipeError
+
+
 def console(*, to_stderr: bool = False) -> Console:
     """A console that neither guesses markup in remote text nor highlights numbers."""
-    return Console(stderr=to_stderr, markup=False, highlight=False, soft_wrap=False)
+    return _Console(stderr=to_stderr, markup=False, highlight=False, soft_wrap=False)
 
 
 def local_time(ts_us: int) -> str:

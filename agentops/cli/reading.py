@@ -65,13 +65,13 @@ def _log(arguments: argparse.Namespace) -> Status:
     settings = settings_for(arguments)
     reader = open_reader(settings)
     kinds = _kinds(arguments.kind)
+    if arguments.limit is not None and arguments.limit < 1:
+        raise UsageError(f"--limit {arguments.limit}: must be at least 1")
     since = None if arguments.since is None else _instant(arguments.since)
     incident = None if arguments.incident is None else resolve_incident(reader, arguments.incident)
     events = list(reader.events(incident=incident, kinds=kinds, host=arguments.host, since=since))
     record_reading(settings, "log", " ".join(filter(None, [incident, arguments.host])) or "all")
     if arguments.limit is not None:
-        if arguments.limit < 1:
-            raise UsageError(f"--limit {arguments.limit}: must be at least 1")
         events = events[-arguments.limit :]
     if arguments.json and not arguments.follow:
         emit({"events": [json.loads(event.line) for event in events]})

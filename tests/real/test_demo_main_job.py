@@ -8,14 +8,18 @@ import re
 import shutil
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+import agentops
+import journal
+import reports
 from agentops.box.workloads import FAULTS
 from journal import Reader
-from journal.events import CommandIntended, ObservationParsed
+from journal.events import CommandIntended, DecisionMade, ObservationParsed
 from tests.support.command_line import Said, User, user
 
 LABEL = re.compile(r"\[(e\d{4,})·([0-9a-f]{8})\]")
@@ -139,11 +143,11 @@ def test_verify_and_replay_say_yes_on_a_copy_elsewhere(
 def test_verify_says_intact_to_who_knows_the_key_and_to_nobody_else(
     demo: Demo, who: User, tmp_path: Path
 ) -> None:
-    journal = demo("none").json["journal"]
-    said = who.run("verify", journal)
+    place = demo("none").json["journal"]
+    said = who.run("verify", place)
     assert said.status == 0
     assert said.out.startswith("INTACT")
-    stranger = user(tmp_path).run("verify", journal)
+    stranger = user(tmp_path).run("verify", place)
     assert stranger.status == 3
     assert stranger.out.startswith("UNSEALED")
 
@@ -195,3 +199,34 @@ def test_the_box_is_gone_when_the_demo_has_ended(demo: Demo) -> None:
     reader = Reader.open(Path(demo("none").json["journal"]))
     (launched,) = intents(reader, "launch")
     assert not Path(str(launched.arguments["cwd"])).parent.exists()
+
+
+def test_one_policy_constant_changed_is_found_at_the_first_decision_that_differs(
+    demo: Demo, who: User, tmp_path: Path
+) -> None:
+    """The packages are copied, one number in the copy is another, and replay is run from there."""
+    for package in (agentops, journal, reports):
+        source = Path(str(package.__file__)).parent
+        shutil.copytree(
+            source, tmp_path / source.name, ignore=shutil.ignore_patterns("__pycache__")
+        )
+    ladder = tmp_path / "agentops" / "policy" / "ladder.py"
+    before = ladder.read_text("utf-8")
+    assert before.count("INTERRUPTS_MAX = 2\n") == 1
+    ladder.write_text(before.replace("INTERRUPTS_MAX = 2\n", "INTERRUPTS_MAX = 1\n"), "utf-8")
+    other = replace(who, environment={"PYTHONPATH": str(tmp_path)})
+    place = demo("threads-survive-interrupt").json["journal"]
+    said = other.run("replay", place, "--json")
+    assert said.status == 1, said.err
+    difference = said.json["redecide"]["first_difference"]
+    reader = Reader.open(Path(place))
+    made = [event for event in reader.events() if isinstance(event.payload, DecisionMade)]
+    # It can differ first where the ladder may look beyond the first interrupt.
+    assert difference["event"] in {event.id for event in made}
+    assert difference["recorded"] != difference["recomputed"]
+    index = [event.id for event in made].index(difference["event"])
+    assert difference["ordinal"] == index + 1
+    told = other.run("replay", place)
+    assert told.status == 1
+    assert f"DIFFERS at decision {index + 1} of incident" in told.out
+    assert who.run("replay", place).status == 0
