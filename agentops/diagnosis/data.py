@@ -9,13 +9,15 @@ _NOT_FINITE = (
     rf"\b(?:train_)?loss[ =:'\"]+{_NAN}|[Nn]on-finite (?:loss|gradient|grad)"
     rf"|\bgrad_?norm[ =:'\"]+{_NAN}|Loss is {_NAN}"
 )
+# "inf" alone would stand in every line of level INFO.
+_NOT_FINITE_NEEDLES = "nan|non-finite|=inf|: inf|loss inf|norm inf|is inf|=-inf|: -inf|' inf"
 
 DATA = (
     Row(
         "F62",
         "root",
         "R1",
-        "bus error",
+        "bus error|insufficient shared memory",
         r"DataLoader worker \(pid\S* \d+\) is killed by signal: Bus error"
         r"|insufficient shared memory \(shm\)",
         "shared memory (/dev/shm) is full",
@@ -37,7 +39,7 @@ DATA = (
         "F63",
         "root",
         "R1",
-        "",
+        "ancdata|too many open files",
         r"received 0 items of ancdata|OSError: \[Errno 24\] Too many open files"
         r"|RuntimeError: Too many open files",
         "the limit of open files is reached",
@@ -58,7 +60,7 @@ DATA = (
         "F67",
         "root",
         "R1",
-        "",
+        "deserializing header|metadataincomplete|incomplete metadata|header too small",
         r"[Ee]rror while deserializing header: \w+"
         r"|MetadataIncompleteBuffer|incomplete metadata, file not fully covered"
         r"|\bheader too small\b",
@@ -70,7 +72,7 @@ DATA = (
         "F59",
         "root",
         "R0",
-        "",
+        _NOT_FINITE_NEEDLES,
         _NOT_FINITE,
         "the loss is not a finite number",
         "the history of the gradient's norm; that batch again",

@@ -8,14 +8,14 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from agentops.diagnosis.catalogue import BY_ID
-from agentops.diagnosis.lines import LogLine, split_lines
-from agentops.diagnosis.scan import LineMatch, Scanner
+from agentops.diagnosis.catalogue import BY_ID, CATALOGUE
+from agentops.diagnosis.lines import LogLine, blocks, split_block
+from agentops.diagnosis.scan import CONTEXT_NEEDLES, LineMatch, Scanner
 from agentops.diagnosis.signature import Relaunch, Role
 
-FINDINGS_MAX = 200
 TEXT_MAX = 300
 _STEP = re.compile(r"\bstep[=: ]\s*(\d+)")
+_NEEDLES = tuple((row, tuple(needle.encode() for needle in row.needles)) for row in CATALOGUE)
 _SETS_BACK = frozenset({"F54"})
 
 
@@ -74,9 +74,16 @@ class _Tally:
         self.loop: str | None = None
         self.lines = 0
 
+    def passed(self, block: bytes, number: int) -> None:
+        """Take the end of a block: how many lines there were, and the last step in it."""
+        self.lines = number if block[-1:] not in {b"\n", b"\r"} else number - 1
+        at = block.rfind(b"step")
+        told = None if at < 0 else _STEP.search(block[at : at + 40].decode("ascii", "replace"))
+        if told is not None:
+            self.step = int(told[1])
+
     def line(self, line: LogLine, match: LineMatch | None) -> None:
         """Take one line and what was found in it."""
-        self.lines = line.number
         told = _STEP.search(line.text)
         if told is not None:
             self.step = int(told[1])
@@ -100,10 +107,20 @@ class _Tally:
 
 
 def diagnose(chunks: Iterable[bytes]) -> Diagnosis:
-    """Read a log as a stream; memory does not grow with it."""
+    """Read a log as a stream; memory does not grow with it.
+
+    A block that holds none of the catalogue's literals is only counted.
+    """
     scanner, tally = Scanner(), _Tally()
-    for line in split_lines(chunks):
-        tally.line(line, scanner.look(line))
+    number = 1
+    for block in blocks(chunks):
+        lowered = block.lower()
+        among = [row for row, needles in _NEEDLES if any(needle in lowered for needle in needles)]
+        if among or any(needle in lowered for needle in CONTEXT_NEEDLES):
+            for line in split_block(block, number):
+                tally.line(line, scanner.look(line, among))
+        number += block.count(b"\n")
+        tally.passed(block, number)
     return _concluded(tally)
 
 

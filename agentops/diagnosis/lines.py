@@ -50,26 +50,40 @@ def undressed(raw: str, number: int) -> LogLine:
     return LogLine(number, rank, text)
 
 
-def split_lines(chunks: Iterable[bytes]) -> Iterator[LogLine]:
-    """The lines of a stream of chunks, whatever their sizes."""
-    number = 1
+def blocks(chunks: Iterable[bytes]) -> Iterator[bytes]:
+    """The stream in blocks that end where a line ends, but the last; a line too long is cut."""
     rest = b""
     cut = False
     for chunk in chunks:
-        pieces = re.split(rb"(\r\n|\r|\n)", rest + chunk) if chunk else [rest]
-        # A trailing "\r" may be the first half of "\r\n"; it stays until more is known.
-        rest = pieces.pop()
-        if not rest and pieces and pieces[-1] == b"\r":
-            rest = pieces.pop(-2) + pieces.pop()
-        for text, end in zip(pieces[::2], pieces[1::2], strict=True):
-            if text and not cut:
-                yield undressed(text[:LINE_BYTES_MAX].decode("utf-8", "replace"), number)
-            cut = False
-            if end != b"\r":
-                number += 1
+        data = rest + chunk
+        # A "\r" at the very end may be the first half of "\r\n"; it stays until more is known.
+        end = max(data.rfind(b"\n"), data.rfind(b"\r", 0, len(data) - 1)) + 1
+        block, rest = data[:end], data[end:]
+        if block and cut:
+            ends = [at for at in (block.find(b"\n"), block.find(b"\r")) if at >= 0]
+            block, cut = block[min(ends) :], False
+        if block:
+            yield block
         if len(rest) > LINE_BYTES_MAX:
             if not cut:
-                yield undressed(rest[:LINE_BYTES_MAX].decode("utf-8", "replace"), number)
+                yield rest[:LINE_BYTES_MAX]
             rest, cut = b"", True
-    if rest.strip() and not cut:
-        yield undressed(rest[:LINE_BYTES_MAX].decode("utf-8", "replace"), number)
+    if rest and not cut:
+        yield rest
+
+
+def split_block(block: bytes, number: int) -> Iterator[LogLine]:
+    """The lines of one block, whose first line has *number*."""
+    for part in block.split(b"\n"):
+        for piece in part.split(b"\r"):
+            if piece:
+                yield undressed(piece[:LINE_BYTES_MAX].decode("utf-8", "replace"), number)
+        number += 1
+
+
+def split_lines(chunks: Iterable[bytes]) -> Iterator[LogLine]:
+    """The lines of a stream of chunks, whatever their sizes."""
+    number = 1
+    for block in blocks(chunks):
+        yield from split_block(block, number)
+        number += block.count(b"\n")

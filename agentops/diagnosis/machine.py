@@ -27,7 +27,7 @@ MACHINE = (
         "F48",
         "root",
         "R5",
-        "",
+        "driver initialization failed|no devices were found|determine the device handle",
         r"CUDA driver initialization failed, you might not have a CUDA gpu"
         r"|^No devices were found"
         r"|Unable to determine the device handle for (?:GPU|gpu)",
@@ -69,7 +69,7 @@ MACHINE = (
         "F53",
         "confirm",
         "R0",
-        "",
+        "oom-kill:|out of memory: kill",
         r"oom-kill:constraint=CONSTRAINT_\w+.*task=|[Oo]ut of memory: Killed process \d+"
         r"|Memory cgroup out of memory: Kill(?:ed)? process",
         "the kernel killed a process for want of host or cgroup memory",
@@ -90,7 +90,7 @@ MACHINE = (
         "F55",
         "root",
         "R2",
-        "",
+        "exitcode|exit code|exit status|exit with|exited|segmentation fault|sigsegv",
         r"exitcode\s*:\s*(?:-11|139|-6|134)\b"
         r"|\bexit(?:ed)? (?:code|status|with code):? (?:-11|139|134)\b"
         r"|Segmentation fault(?: \(core dumped\))?$|Signal 11 \(SIGSEGV\)",
@@ -102,7 +102,7 @@ MACHINE = (
         "F54",
         "root",
         "R5",
-        "",
+        "exitcode|exit code|exit status|exit with|exited|killed|sigkill",
         r"exitcode\s*:\s*(?:-9|137)\b|\bexit(?:ed)? (?:code|status|with code):? (?:-9|137)\b"
         r"|^(?:\S+: line \d+:\s+\d+ )?Killed\b(?!:)|Signal 9 \(SIGKILL\)",
         "something sent SIGKILL",

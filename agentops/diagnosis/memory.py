@@ -110,7 +110,7 @@ MEMORY = (
         "F11",
         "root",
         "R0",
-        "",
+        "with cuda capability sm_|no kernel image is available",
         r"with CUDA capability sm_\d+ is not compatible with the current PyTorch installation"
         r"|no kernel image is available for execution on the device",
         "the wheel holds no kernels for this GPU",

@@ -67,7 +67,7 @@ NETWORK = (
         "F31",
         "cascade",
         "R2",
-        "",
+        "connection closed by remote peer|socket recv failed",
         r"NCCL WARN .*(?:Connection closed by remote peer|[Ss]ocket recv failed)"
         r"|\bConnection closed by remote peer \S+<\d+>"
         r"|socketProgress: Connection closed by remote peer"

@@ -6,7 +6,7 @@ here: what follows from them (``agentops.diagnosis.diagnose``), nor decoding byt
 """
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from agentops.diagnosis.catalogue import CATALOGUE
@@ -19,6 +19,16 @@ _AUTOTUNE_LINES = 60
 _STREAMS = re.compile(
     r"(?i)\basync\w* (?:d2h|post-?process\w*|copy|copies)|\bsecond(?:ary)? (?:cuda )?stream"
     r"|\bside stream|\brecord_stream|\bnon_blocking=True"
+)
+# Literals of which a line that matters to what follows holds one.
+CONTEXT_NEEDLES = (
+    b"benchmark_all_configs",
+    b"benchmark_gpu",
+    b"do_bench",
+    b"autotun",
+    b"async",
+    b"stream",
+    b"non_blocking=true",
 )
 _OOM = frozenset({"F01", "F02", "F03"})
 
@@ -33,11 +43,11 @@ class LineMatch:
     text: str
 
 
-def first_match(text: str) -> Signature | None:
-    """The first signature of the catalogue that *text* matches: specific ones stand first."""
+def first_match(text: str, among: Sequence[Signature] = CATALOGUE) -> Signature | None:
+    """The first signature of *among* that *text* matches: specific ones stand first."""
     shown = text[:LINE_BYTES_MAX]
     lowered = shown.lower()
-    for candidate in CATALOGUE:
+    for candidate in among:
         if candidate.matches(shown, lowered):
             return candidate
     return None
@@ -50,13 +60,13 @@ class Scanner:
         self._autotune: dict[int | None, int] = {}
         self._streams = False
 
-    def look(self, line: LogLine) -> LineMatch | None:
-        """What stands in *line*, or None."""
+    def look(self, line: LogLine, among: Sequence[Signature] = CATALOGUE) -> LineMatch | None:
+        """What stands in *line*, or None; *among* may leave out what cannot stand in it."""
         if _AUTOTUNE.search(line.text):
             self._autotune[line.rank] = line.number
         if _STREAMS.search(line.text):
             self._streams = True
-        found = first_match(line.text)
+        found = first_match(line.text, among)
         if found is None:
             return None
         return LineMatch(self._in_context(found.id, line), line.number, line.rank, line.text)

@@ -17,8 +17,8 @@ Relaunch = Literal["R0", "R1", "R2", "R3", "R4", "R5"]
 class Signature:
     """One known failure text; a match is an observation with a role, never a cause by itself.
 
-    needle is a literal in lower case that every match holds: a cheap test before the pattern.
-    unless excludes look-alikes on the same line; holds looks at the numbers in a match. relaunch
+    needles are literals in lower case of which every match holds one: a cheap test before the
+    pattern. unless excludes look-alikes on the same line; holds looks at the numbers in a match. relaunch
     says what may be done: R0 not unchanged, R1 once after cleanup, R2 with backoff, R3 hardware
     path, R4 keep running, R5 probe first. probe settles it; not_proof must not be concluded.
     """
@@ -27,7 +27,7 @@ class Signature:
     title: str
     role: Role
     relaunch: Relaunch
-    needle: str
+    needles: tuple[str, ...]
     pattern: re.Pattern[str]
     probe: str
     not_proof: str
@@ -36,7 +36,7 @@ class Signature:
 
     def matches(self, line: str, lowered: str) -> re.Match[str] | None:
         """The match in *line*, or None; *lowered* is the line in lower case."""
-        if self.needle not in lowered:
+        if not any(needle in lowered for needle in self.needles):
             return None
         found = self.pattern.search(line)
         if found is None or (self.unless is not None and self.unless.search(line)):
@@ -46,12 +46,12 @@ class Signature:
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """A signature as the catalogue writes it: texts, not compiled patterns."""
+    """A signature as the catalogue writes it, in texts; needles are parted by a bar."""
 
     id: str
     role: Role
     relaunch: Relaunch
-    needle: str
+    needles: str
     pattern: str
     title: str
     probe: str
@@ -66,7 +66,7 @@ class Row:
             title=self.title,
             role=self.role,
             relaunch=self.relaunch,
-            needle=self.needle.lower(),
+            needles=tuple(self.needles.lower().split("|")),
             pattern=re.compile(self.pattern),
             probe=self.probe,
             not_proof=self.not_proof,
