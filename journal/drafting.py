@@ -14,7 +14,6 @@ from journal.clock import Clock
 from journal.disk import Disk, SystemDisk
 from journal.envelope import Actor, Draft, NewEvent, OutputRef
 from journal.events import CommandIntended, JsonObject
-from journal.lines import check
 from journal.machine import Machine, RandomSource, this_machine, ulid
 from journal.redaction import Redactor
 from journal.streams import SEGMENT_BYTES
@@ -50,7 +49,6 @@ class Drafter:
         ready: list[tuple[NewEvent, JsonObject, Counter[str]]] = []
         for place, one in enumerate(new):
             data, counts = redactor.payload(one.payload)
-            check(data)
             for name, given in one.attachments.items():
                 outputs[place, name], found = redactor.output(Output.of(given))
                 counts.update(found)

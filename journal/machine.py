@@ -3,7 +3,6 @@
 Here: boot id, machine name, ULIDs. Not here: anything about remote hosts.
 """
 
-import base64
 import hashlib
 import os
 import platform
@@ -16,9 +15,9 @@ from pathlib import Path
 RandomSource = Callable[[int], bytes]
 """Gives this many bytes nobody can foresee; ``os.urandom`` outside tests."""
 
-_CROCKFORD = bytes.maketrans(
-    b"ABCDEFGHIJKLMNOPQRSTUVWXYZ234567", b"0123456789ABCDEFGHJKMNPQRSTVWXYZ"
-)
+_CROCKFORD = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
+_PAIRS = tuple(first + second for first in _CROCKFORD for second in _CROCKFORD)
+_SHIFTS = range(120, -10, -10)  # ten bits are two letters
 _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 _MACHINE_ID = Path("/etc/machine-id")
 
@@ -60,9 +59,8 @@ def ulid(wall_us: int, random: RandomSource) -> str:
     >>> ulid(1_469_918_176_385_000, lambda count: bytes(count))
     '01ARYZ6S410000000000000000'
     """
-    number = ((wall_us // 1_000) & (2**48 - 1)).to_bytes(6, "big") + random(10)
-    # 20 bytes make 32 letters of 5 bits; the low 130 bits are the ULID's 26.
-    return base64.b32encode(bytes(4) + number).translate(_CROCKFORD)[-26:].decode()
+    number = ((wall_us // 1_000) & (2**48 - 1)) << 80 | int.from_bytes(random(10), "big")
+    return "".join([_PAIRS[(number >> shift) & 1023] for shift in _SHIFTS])
 
 
 def _machine_digest(fallback: str) -> str:

@@ -16,7 +16,7 @@ from pydantic import JsonValue
 
 from journal.blobs import Output
 from journal.events import JsonObject, KeyRotated, Payload, Sealed, SegmentStarted, SessionStarted
-from journal.lines import canonical
+from journal.lines import canonical, check, encoded
 
 _NAMES = (
     r"(?:[A-Za-z0-9_-]*[_-])?"
@@ -59,7 +59,23 @@ _PREFIXES = (
     "AKIA", "ASIA", "ghp_", "gho_", "ghu_", "ghs_", "ghr_", "github_pat_", "glpat-", "hf_", "sk-",
     "xox", "AIza", "npm_", "pypi-", "eyJ",
 )  # fmt: skip
+# The same looks at a whole payload's JSON in lower case, where names end in a quote.
+_WHOLE = tuple(
+    part.encode()
+    for part in (
+        "passw", "passphrase", "secret", "token=", 'token"', "key=", "key:", 'key"', "key\\",
+        "key ", "key-", "credential", "authorization", "bearer ", "basic ", "://",
+        *(prefix.lower() for prefix in _PREFIXES),
+    )
+)  # fmt: skip
+_TO_RUNS = bytes(
+    120 if chr(letter).isascii() and (chr(letter).isalnum() or chr(letter) in "+_-") else 32
+    for letter in range(256)
+)
+_HEX = re.compile(rb"[0-9a-f]+")
 _DENSE_LETTERS = 40
+_RUN = b"x" * _DENSE_LETTERS
+_LONG_WORD = re.compile(rb"[A-Za-z0-9+_-]{40,}")
 _SECRET_LETTERS = 8  # no rule needs less: a name, a sign and a value, or a URL with userinfo
 # The journal's own facts hold public keys, digests and versions, and no words from outside.
 _OWN = (KeyRotated, Sealed, SegmentStarted, SessionStarted)
@@ -72,10 +88,15 @@ class Redactor:
     enabled: bool = True
 
     def payload(self, payload: Payload) -> tuple[JsonObject, Counter[str]]:
-        """The payload as JSON without its kind, secrets out, and how often each rule struck."""
+        """The payload as JSON without its kind, secrets out, and how often each rule struck.
+
+        Raises:
+            LineProfileError: The payload holds what a line cannot.
+        """
         data: JsonObject = payload.model_dump(mode="json", exclude={"kind"})
+        check(data)
         counts: Counter[str] = Counter()
-        if self.enabled and not isinstance(payload, _OWN):
+        if self.enabled and not isinstance(payload, _OWN) and may_hold_secrets(encoded(data)):
             data = {name: _value(name, value, counts) for name, value in data.items()}
         return data, counts
 
@@ -94,6 +115,21 @@ class Redactor:
             return output, counts
         kept = clean.encode("utf-8", "surrogateescape")
         return Output(kept, output.length_bytes, output.truncated), counts
+
+
+def may_hold_secrets(text: bytes) -> bool:
+    """Whether any rule could strike in a payload with this JSON; False is certain.
+
+    >>> may_hold_secrets(b'{"comm":"python"}'), may_hold_secrets(b'{"hf_token":"x"}')
+    (False, True)
+    """
+    low = text.lower()
+    for part in _WHOLE:
+        if part in low:
+            return True
+    if _RUN not in text.translate(_TO_RUNS):
+        return False
+    return any(_HEX.fullmatch(word) is None for word in _LONG_WORD.findall(text))
 
 
 def text_without_secrets(text: str, counts: Counter[str]) -> str:

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from journal.blobs import Output
-from journal.redaction import Redactor, text_without_secrets
+from journal.redaction import Redactor, _value, text_without_secrets
 from tests.support.journals import intended
 
 PARTS = ("hunter2", "s3cr3t")
@@ -100,6 +100,27 @@ def test_redacting_twice_changes_nothing_more(raw: bytes) -> None:
 def test_bytes_without_secrets_pass_unchanged(raw: bytes) -> None:
     output, counts = Redactor().output(Output.of(raw))
     assert counts or output.kept == raw
+
+
+WORDS = st.sampled_from(
+    ["password", "token", "api_key", "HF_TOKEN", "--secret", "=", ": ", " ", "x", "hunter2", "://",
+     "me:pw@host", "Bearer ", "abcdefgh12345", AWS, GITHUB, DENSE, "sk-", "0" * 64, "KEY", '"']
+)  # fmt: skip
+
+
+@given(st.lists(WORDS, min_size=1, max_size=8).map("".join), st.sampled_from(["name", "password"]))
+def test_the_quick_look_at_a_payload_misses_nothing_that_a_rule_would_find(
+    text: str, field: str
+) -> None:
+    payload = intended("c1").payload.model_copy(
+        update={"arguments": {field: text}, "argv": ("tool", text, "next")}
+    )
+    data = payload.model_dump(mode="json", exclude={"kind"})
+    _, counts = Redactor().payload(payload)
+    looked: Counter[str] = Counter()
+    for name, value in data.items():
+        _value(name, value, looked)
+    assert counts == looked
 
 
 def test_an_output_keeps_its_true_length_but_not_its_secret() -> None:
