@@ -48,15 +48,20 @@ def lanes(evidence: Evidence) -> Figure | None:
 
 
 def steps(evidence: Evidence) -> Figure | None:
-    """Training steps by heartbeat; a new process starts a new line."""
-    marks = []
+    """Training steps by heartbeat, at the time of writing; a new process starts a new line."""
+    marks: list[Mark] = []
     for event in heartbeats(evidence):
-        beat = heartbeat(evidence.observation(event))
+        observation = evidence.observation(event)
+        beat = heartbeat(observation)
         step = number(beat, "step")
-        if step is not None:
-            pid = number(beat, "pid")
-            row = f"pid {pid}" if pid is not None else "training"
-            marks.append(_point(evidence, event, row, step, f"step {step}"))
+        if step is None:
+            continue
+        pid = number(beat, "pid")
+        row = f"pid {pid}" if pid is not None else "training"
+        mark = _point(evidence, event, row, step, f"step {step}")
+        # A stale heartbeat says how far training was when it was written, not when it was read.
+        written = max(0, mark.at_ms - (number(observation, "age_ms") or 0))
+        marks.append(mark.model_copy(update={"at_ms": written}))
     return _line(evidence, "Training step", "step", marks)
 
 
@@ -156,8 +161,17 @@ def _name(evidence: Evidence, key: ProcessKey) -> str:
     for event in listings(evidence):
         row = _rows(evidence, event).get(key)
         if row is not None:
-            return f"{text(row, 'comm') or 'process'} {key.pid}"
-    return f"process {key.pid}"
+            return f"{key.pid} {_script(row) or text(row, 'comm') or 'process'}"
+    return f"{key.pid} process"
+
+
+def _script(row: JsonObject) -> str | None:
+    """The script that an interpreter runs, by the command line's first path to one."""
+    words = row.get("cmdline")
+    for word in words if isinstance(words, list) else []:
+        if isinstance(word, str) and word.endswith((".py", ".sh")):
+            return word.rsplit("/", 1)[-1]
+    return None
 
 
 def _lane(evidence: Evidence, key: ProcessKey) -> Iterator[Mark]:

@@ -19,6 +19,8 @@ from reports.wording.catalogue import Catalogue, Span, load
 from reports.wording.cited import Cited, moment
 
 _LABELS_MAX = 4
+_LONG = 32
+_UNBROKEN = 12
 _ROW_LABELS_MAX = 2
 _OPEN = {"summary", "key_numbers"}
 
@@ -110,9 +112,13 @@ def _form(span: Span) -> Markup:
         case "text":
             return Markup("{}").format(span.text)
         case "value":
-            return Markup("<b>{}</b>").format(span.text)
+            short = len(span.text) <= _UNBROKEN
+            return Markup("<b>{}</b>").format(
+                span.text.replace(" ", "\u00a0") if short else span.text
+            )
         case "code":
-            return Markup("<code>{}</code>").format(span.text)
+            form = '<code class="long">{}</code>' if len(span.text) > _LONG else "<code>{}</code>"
+            return Markup(form).format(span.text)  # noqa: S704  (one of two constants)
         case "quote":
             return Markup("<q>{}</q>").format(span.text)
 
