@@ -4,6 +4,7 @@ import shutil
 from collections.abc import Iterator
 from itertools import pairwise
 from pathlib import Path
+from typing import Literal
 
 import pytest
 
@@ -61,7 +62,7 @@ def browser() -> Iterator[Browser]:
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("width", [390, 1300])
 def test_the_page_is_readable_and_quiet(
-    browser: Browser, page_file: Path, scheme: str, width: int
+    browser: Browser, page_file: Path, scheme: Literal["light", "dark"], width: int
 ) -> None:
     context = browser.new_context(
         color_scheme=scheme, viewport={"width": width, "height": 900}, java_script_enabled=True

@@ -1,0 +1,130 @@
+"""The digest over many incidents, and the answers to an auditor's items."""
+
+from pathlib import Path
+
+import pytest
+
+from journal import Journal, KeyStore, NewEvent, Reader, Settings
+from journal.events import IncidentClosed, IncidentOpened, JournalRead
+from reports.build import build_report
+from reports.compliance import Surroundings, comply, render_compliance, unexplained
+from reports.digest import digest, render_digest
+from reports.evidence import gather
+from reports.predicates import registry
+from tests.support import stories
+
+INTACT = Surroundings("intact", mode=0o700, findings=0)
+
+
+@pytest.fixture
+def recovered(tmp_path: Path) -> Reader:
+    return Reader.open(stories.second_interrupt(tmp_path / "j.journal", tmp_path / "keys"))
+
+
+@pytest.fixture
+def lost(tmp_path: Path) -> Reader:
+    return Reader.open(stories.lost_answer(tmp_path / "l.journal", tmp_path / "lkeys"))
+
+
+def statuses(reader: Reader, surroundings: Surroundings = INTACT) -> dict[str, str]:
+    return {item.id: answer.status for item, answer in comply(reader, surroundings)}
+
+
+def test_every_item_of_the_checklist_is_answered_once(recovered: Reader) -> None:
+    found = statuses(recovered)
+    assert list(found) == [f"L{number:02d}" for number in range(1, 27)]
+
+
+def test_what_a_whole_incident_shows_passes(recovered: Reader) -> None:
+    found = statuses(recovered)
+    passing = ("L01", "L02", "L03", "L05", "L06", "L07", "L10", "L11", "L12", "L14", "L18", "L21")
+    assert {item: found[item] for item in passing} == dict.fromkeys(passing, "pass")
+    assert found["L13"] == "fail"
+    assert found["L17"] == "fail"
+
+
+def test_a_wide_folder_a_broken_chain_and_findings_fail(recovered: Reader) -> None:
+    found = statuses(recovered, Surroundings("tampered", mode=0o755, findings=2))
+    assert {found[item] for item in ("L12", "L14", "L24")} == {"fail"}
+
+
+def test_an_open_incident_and_a_denial_are_told(lost: Reader) -> None:
+    answers = {item.id: answer for item, answer in comply(lost, INTACT)}
+    assert answers["L18"].status == "fail"
+    assert answers["L08"].status == "pass"
+    held = {f"e{e.seq:04d}·{e.leaf[:8]}" for e in lost.events()}
+    assert all(set(answer.refs) <= held for answer in answers.values())
+
+
+def test_a_shared_name_fails_the_item_on_identity(tmp_path: Path) -> None:
+    actor = stories.HUMAN.__class__("human", "root")
+    with Journal.create(
+        tmp_path / "j.journal",
+        clock=stories.StepClock(),
+        actor=actor,
+        keys=KeyStore(tmp_path / "keys"),
+        anchor=None,
+        settings=Settings(random=stories.RandomBytes(), machine=stories.MACHINE),
+    ) as journal:
+        journal.append(NewEvent(IncidentOpened(title="t", job=None), incident="i"))
+    assert statuses(Reader.open(tmp_path / "j.journal"))["L02"] == "fail"
+
+
+def test_the_page_says_that_it_is_no_certificate(recovered: Reader) -> None:
+    page = render_compliance(comply(recovered, INTACT), unexplained(recovered))
+    assert "not a certificate" in page
+    assert page.count("\n| L") == 26
+
+
+def test_a_death_that_nobody_signalled_is_listed_as_not_ours(tmp_path: Path) -> None:
+    teller = stories.begin(tmp_path / "j.journal", tmp_path / "keys", "inc-n")
+    teller.tell(IncidentOpened(title="t", job=None))
+    kept, gone = (10, 100, "S", "kept"), (11, 110, "S", "gone")
+    teller.run("list_processes", stories.table(kept, gone))
+    teller.run("list_processes", stories.table(kept, complete=False))
+    teller.run("list_processes", stories.table(kept))
+    teller.journal.close()
+    (change,) = unexplained(Reader.open(tmp_path / "j.journal"))
+    assert change.what == "gone 11 went"
+    assert change.host == "box-200"
+
+
+def test_the_process_that_we_signalled_is_ours(recovered: Reader) -> None:
+    assert unexplained(recovered) == ()
+
+
+def test_the_digest_counts_incidents_signals_and_what_was_not_verified(tmp_path: Path) -> None:
+    one = stories.begin(tmp_path / "j.journal", tmp_path / "keys", "inc-1")
+    victim = stories.identity(5, 50)
+    for name, closes in (("inc-1", True), ("inc-2", False)):
+        teller = stories.Teller(one.journal, one.clock, name)
+        teller.tell(IncidentOpened(title=f"trouble of {name}", job="dflash"))
+        teller.run(
+            "signal_process",
+            {"delivered": True, "quality": "pidfd", "refusal": None},
+            effect="destroys",
+            arguments={"victim": victim.model_dump(mode="json"), "signal": "TERM"},
+            victims=(victim,),
+        )
+        one.clock.pass_ms(2_000)
+        if closes:
+            teller.tell(IncidentClosed(resolution="STOPPED", reason="asked", evidence=()))
+    one.journal.append(NewEvent(JournalRead(purpose="digest", query="")))
+    one.journal.close()
+    reader = Reader.open(tmp_path / "j.journal")
+    found = digest(reader)
+    assert found.resolutions == {"STOPPED": 1, "open": 1}
+    assert found.rungs == {"TERM": 2}
+    assert [line.incident for line in found.unverified] == ["inc-1", "inc-2"]
+    assert found.median_ms is not None
+    assert found.median_ms >= 2_000
+    page = render_digest(found)
+    assert "trouble of inc-2" in page
+    assert "| STOPPED |" in page
+    assert digest(reader, since_us=found.lines[1].opened_us).resolutions == {"open": 1}
+    assert statuses(reader)["L17"] == "pass"
+    earlier = registry.draw(gather(reader, "inc-2"), "incident.earlier")
+    assert isinstance(earlier.value, dict)
+    assert earlier.value["incidents"] == 2
+    assert registry.draw(gather(reader, "inc-1"), "incident.earlier").kind == "UNKNOWN"
+    assert build_report(reader).incident == "inc-2"
