@@ -18,9 +18,10 @@ class Signature:
     """One known failure text; a match is an observation with a role, never a cause by itself.
 
     needles are literals in lower case of which every match holds one: a cheap test before the
-    pattern. unless excludes look-alikes on the same line; holds looks at the numbers in a match. relaunch
-    says what may be done: R0 not unchanged, R1 once after cleanup, R2 with backoff, R3 hardware
-    path, R4 keep running, R5 probe first. probe settles it; not_proof must not be concluded.
+    pattern. unless excludes look-alikes on the same line; holds looks at the numbers in a match.
+    relaunch says what may be done: R0 not unchanged, R1 once after cleanup, R2 with backoff, R3
+    hardware path, R4 keep running, R5 probe first. probe settles it; not_proof is what must not be
+    concluded.
     """
 
     id: str
