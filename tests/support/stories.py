@@ -287,7 +287,7 @@ def begin(
         path,
         clock=clock,
         actor=ENGINE,
-        keys=KeyStore(keys),
+        keys=KeyStore(keys, random=counted_random()),
         anchor=None,
         settings=Settings(random=counted_random(), machine=MACHINE),
     )
