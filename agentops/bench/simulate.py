@@ -7,6 +7,7 @@ the physics (``agentops.bench.world``); real processes are the other benchmark's
 The engine sees events only: no name of a habit, no truth, no seed.
 """
 
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from random import Random
 from typing import Literal
@@ -24,6 +25,7 @@ from agentops.policy import (
     Run,
     decide,
     fold,
+    recompute,
 )
 from agentops.policy.fold import SETTLED
 from agentops.policy.reconciling import TOOK_EFFECT
@@ -37,7 +39,6 @@ from journal.events import (
     CommandOutcomeUnknown,
     CommandReconciled,
     ConfigurationLoaded,
-    DecisionMade,
     Identity,
     IncidentOpened,
     JsonObject,
@@ -124,7 +125,9 @@ class Loop:
         }
         self.emit(
             ConfigurationLoaded(
-                digest=self.config.digest(), source="simulated", body={"terms": terms}
+                digest=self.config.digest(),
+                source="simulated",
+                body={"policy_file": self.config.body(), "terms": terms},
             )
         )
 
@@ -281,15 +284,22 @@ def _truth(run: Loop, close: Close | None) -> tuple[str, ...]:
     return tuple(found)
 
 
+class Kept:
+    """The events of a run as replay reads them from a journal."""
+
+    def __init__(self, events: Sequence[tuple[Event, JsonObject | None]]) -> None:
+        self._events = events
+
+    def events(self) -> Iterable[Event]:
+        """All events, in order."""
+        return [event for event, _ in self._events]
+
+    def observation(self, event: Event) -> object:
+        """What was observed."""
+        return self._events[event.seq][1]
+
+
 def _again(run: Loop) -> tuple[str, ...]:
     """Folding and deciding again from the events alone must give the same bytes."""
-    state = PolicyState()
-    number = 0
-    for event, observation in run.events:
-        if isinstance(event.payload, DecisionMade):
-            again = decide(state, run.config, event.payload.now_us)
-            if again.made("").decision_sha256 != event.payload.decision_sha256:
-                return (f"decision {number} differs when made again",)
-            number += 1
-        state = fold(state, event, observation)
-    return ()
+    first = recompute(Kept(run.events)).first
+    return () if first is None else (f"decision {first.ordinal}: {first.what} differ",)
