@@ -88,8 +88,8 @@ def selects(match: Match, process: Process) -> bool:
 
 
 def cmdline_digest(process: Process) -> str:
-    """A digest to compare command lines by, so that none is copied into a decision."""
-    return digest(process.cmdline)
+    """A digest of command line and folder to compare by, so that neither enters a decision."""
+    return digest([*process.cmdline, process.cwd])
 
 
 def find_roles(
@@ -121,7 +121,7 @@ def find_roles(
         trainers=trainers,
         workers=tuple(process for process in rest if process.key not in roots),
         supervisors=supervisors,
-        suspects=_suspects(state, config, others),
+        suspects=_suspects(state, job, config, others),
         candidates=tuple(
             process
             for process in others
@@ -245,9 +245,13 @@ def _roots(inside: Iterable[Process], state: PolicyState) -> tuple[Process, ...]
 
 
 def _suspects(
-    state: PolicyState, config: PolicyConfig, others: Iterable[Process]
+    state: PolicyState, job: Job, config: PolicyConfig, others: Iterable[Process]
 ) -> tuple[Process, ...]:
-    """Non-members with the very command line of a member that was started before them."""
+    """Non-members with the very command line and folder of a member.
+
+    A younger one may be its successor; an older one that the job's selector finds may be a second
+    start of the same job.
+    """
     known: dict[str, int] = {}
     for member in state.members:
         if member.role != "worker":
@@ -258,9 +262,9 @@ def _suspects(
     return tuple(
         process
         for process in others
-        if process.start_ticks > oldest
+        if (process.start_ticks > oldest or selects(job.role_match, process))
         and process.cmdline
-        and process.start_ticks > known.get(cmdline_digest(process), process.start_ticks)
+        and cmdline_digest(process) in known
         and not is_protected(process, config)
     )
 

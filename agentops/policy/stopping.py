@@ -7,6 +7,7 @@ proof of absence. Not here: one victim's ladder (``agentops.policy.ladder``).
 from agentops.policy import moves
 from agentops.policy.decision import Close, Judge, Pause, RuleHit, Step
 from agentops.policy.ladder import climb, grace_us
+from agentops.policy.ledger import Judged
 from agentops.policy.process import Process
 from agentops.policy.processes import ProcessTable
 from agentops.policy.view import SECOND_US, View
@@ -92,7 +93,10 @@ def _left_behind(view: View, table: ProcessTable) -> Step | None:
 
 
 def proof_of_absence(view: View) -> Step:
-    """Two whole listings, a respawn period apart and both after the last act, show no member."""
+    """Two whole listings, a respawn period apart and both after the last act, show no member.
+
+    Between them the heartbeat is read: whom it names now is a member, known or not before.
+    """
     table = view.table
     if table is None:
         return Step(moves.list_processes(), (RuleHit("proof", "nothing was listed yet"),))
@@ -108,19 +112,32 @@ def proof_of_absence(view: View) -> Step:
     gaps = [m for m in view.state.members if not table.covers(m.identity)]
     if first is None:
         return _judged(view, victims, "no member lives in a whole listing after the last act")
-    due = first.at_us + view.job.stop.respawn_s * SECOND_US
-    if view.now_us < due:
-        hit = RuleHit("proof", "a second look comes after the respawn period", (first.event,))
-        return Step(Pause(due, "wait for a successor that does not come"), (hit,))
-    if table.order <= first.order or table.at_us < due:
-        hit = RuleHit("proof", "the second look", (first.event,))
-        return Step(moves.list_processes(), (hit,))
+    again = _second_look(view, table, first)
+    if again is not None:
+        return again
     stopped: JsonObject = {**victims, "kind": "job_stopped", "looks": 2}
     reason = "two whole listings a respawn period apart show no member and no successor"
     if gaps:
         reason = "the host or its container was started again since; no member can have survived"
     judge = Judge(stopped, "confirmed", reason, (first.event, table.event))
     return Step(judge, (RuleHit("proof", "positive evidence is whole", judge.evidence),))
+
+
+def _second_look(view: View, table: ProcessTable, first: Judged) -> Step | None:
+    """After the respawn period, who writes the heartbeat, and then who lives; None when seen."""
+    due = first.at_us + view.job.stop.respawn_s * SECOND_US
+    if view.now_us < due:
+        hit = RuleHit("proof", "a second look comes after the respawn period", (first.event,))
+        return Step(Pause(due, "wait for a successor that does not come"), (hit,))
+    # Before the listing, so that a process which still writes it is known when it is listed.
+    beat_order = view.probing("read_heartbeat").last_order
+    if beat_order <= first.order:
+        hit = RuleHit("proof", "does anybody go on with the job's heartbeat?", (first.event,))
+        return Step(moves.read_heartbeat(view), (hit,))
+    if table.order <= beat_order or table.at_us < due:
+        hit = RuleHit("proof", "the second look", (first.event,))
+        return Step(moves.list_processes(), (hit,))
+    return None
 
 
 def _judged(view: View, condition: JsonObject, reason: str) -> Step:
