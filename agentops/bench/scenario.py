@@ -38,7 +38,9 @@ class _Part(BaseModel):
 class Trainer(_Part):
     """The job as it runs when the engine comes; times in seconds at time scale 1.
 
-    interrupt and terminate say how it takes the signal: stops (saves and ends), ignored (SIG_IGN
+    started_twice: somebody started the same job again while it ran; both go on. ended: crashed
+    leaves workers that outlive their root behind. interrupt and terminate say how it takes the
+    signal: stops (saves and ends), ignored (SIG_IGN
     set by itself), inherited (SIG_IGN from whoever started it), threads (the main thread takes it,
     another thread goes on), deaf (a handler that does nothing).
     """
@@ -55,6 +57,7 @@ class Trainer(_Part):
     ended: Literal["no", "crashed", "unreaped", "never_ran"] = "no"
     launch_id: bool = False
     zombie_child: bool = False
+    started_twice: bool = False
     workers: int = Field(default=0, ge=0, le=6)
     workers_outlive: bool = False
     workers_ignore_interrupt: bool = False

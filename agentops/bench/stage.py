@@ -5,6 +5,7 @@ trouble on the way (``agentops.bench.trouble``), judging. Folders, marks and ids
 nothing the engine can see names a scenario.
 """
 
+import contextlib
 import json
 import math
 import os
@@ -272,6 +273,8 @@ def _start_job(stage: Stage) -> None:
             _python_innocent(stage, "session", words, 91, env=env, cwd=stage.folder, log=log)
         case "init":
             start(argv, env=env)
+    if trainer.started_twice:
+        start(argv, env=env)
     wait_for(partial(_ready, stage), _READY_S, "the staged job")
     if stage.scenario.start.port_taken:
         serve = {"SERVE": str(stage.port)}
@@ -284,12 +287,22 @@ def _ready(stage: Stage) -> bool | None:
     """Whether the job is what the scenario says: under way, stuck, or ended."""
     trainer, world = stage.scenario.trainer, stage.world
     if trainer.ended != "no":
-        made = world.place()[1] >= READY_STEP
-        return (made and not world.job()) or None
+        left = trainer.workers if trainer.workers_outlive else 0
+        return (world.place()[1] >= READY_STEP and len(world.job()) == left) or None
     if trainer.stuck:
-        return any(truth.state == "D" for truth in world.job()) or None
-    wanted = 1 + trainer.workers + (trainer.parent in {"loop", "trap", "undeclared"})
-    return (world.place()[1] >= READY_STEP and len(world.job()) >= wanted) or None
+        return any(_has_stuck_thread(truth) for truth in world.job()) or None
+    roots = 2 if trainer.started_twice else 1
+    wanted = roots * (1 + trainer.workers) + (trainer.parent in {"loop", "trap", "undeclared"})
+    due = max(READY_STEP, trainer.hangs_at_step or 0)
+    return (world.place()[1] >= due and len(world.job()) >= wanted) or None
+
+
+def _has_stuck_thread(truth: Truth) -> bool:
+    """Whether any thread is in uninterruptible sleep; the first one alone would not tell."""
+    states = Path(f"/proc/{truth.outer_pid}/task").glob("*/stat")
+    with contextlib.suppress(OSError):
+        return any(path.read_text().rpartition(")")[2].split()[0] == "D" for path in states)
+    return False
 
 
 def _suspend(stage: Stage) -> None:
