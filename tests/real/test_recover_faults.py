@@ -1,6 +1,9 @@
 """The loop against real processes in a private namespace: each fault, each innocent."""
 
 import os
+import signal
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -16,11 +19,14 @@ from journal.events import (
     CommandCompleted,
     CommandDenied,
     CommandIntended,
+    CommandReconciled,
     DecisionMade,
     IncidentClosed,
     VerdictReached,
 )
 from tests.support.recovering import CONTAINER, STUB, Stage, signals, stage
+
+ROOT = Path(__file__).parents[2]
 
 pytestmark = [
     pytest.mark.needs("sshd"),
@@ -201,3 +207,43 @@ async def test_a_closed_incident_is_not_opened_again(box: Box, tmp_path: Path) -
         isinstance(event.payload, CommandCompleted)
         for event in Reader.open(place.journal).events(incident=second.incident)
     )
+
+
+def die(place: Stage, command: str, when: str) -> None:
+    """Let a controller of its own work on the incident until it ends itself around *command*."""
+    host = place.host.model_dump_json()
+    argv = (sys.executable, "-m", "tests.support.dying_controller")
+    ended = subprocess.run(
+        [*argv, str(place.journal.parent), host, command, when],
+        check=False,
+        cwd=ROOT,
+        timeout=60,
+        capture_output=True,
+    )
+    assert ended.returncode == -signal.SIGKILL, ended.stderr.decode()
+
+
+async def test_a_killed_controller_is_continued_and_no_effect_is_repeated(
+    box: Box, tmp_path: Path
+) -> None:
+    """Killed after a signal, before a deployment, after a launch: each is settled by a look."""
+    place = stage(box, tmp_path)
+    victim = started(place)
+    die(place, "signal_process", "after")
+    die(place, "deploy_files", "before")
+    die(place, "launch", "after")
+    ended, _ = await place.recover()
+    assert ended.resolution == "RECOVERED"
+    events = list(Reader.open(place.journal).events())
+    assert len({event.incident for event in events if event.incident}) == 1
+    settled = [e.payload.settled for e in events if isinstance(e.payload, CommandReconciled)]
+    assert settled == ["done", "not_done", "done"]
+    assert signals(events) == [("INT", victim.identity.pid)]
+    launches = [
+        event.payload.arguments["launch_id"]
+        for event in events
+        if isinstance(event.payload, CommandIntended) and event.payload.command == "launch"
+    ]
+    assert len(launches) == 1
+    assert len(place.living()) == 1
+    check_replay(place)

@@ -4,7 +4,7 @@ Here: setting up and running. What is asserted stands in the tests.
 """
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -14,8 +14,8 @@ from agentops.executor import Executor
 from agentops.hosts import Host
 from agentops.policy import PolicyConfig, parse_policy
 from agentops.recover import Recovery, Sources, Terms, read_sources, recover
-from agentops.transport import open_transport
-from journal import Actor, Event, Journal, KeyStore, SystemClock
+from agentops.transport import Transport, open_transport
+from journal import Actor, Clock, Event, Journal, KeyStore, SystemClock
 from journal.events import CommandIntended
 
 STUB = Path(__file__).with_name("stub_job.py")
@@ -73,29 +73,50 @@ class Stage:
         self, terms: Terms | None = None, incident: str | None = None
     ) -> tuple[Recovery, list[Event]]:
         """Run the loop to its end; gives its events too."""
-        events: list[Event] = []
-        clock = SystemClock()
-        actor = Actor("human", "tester")
-        keys = KeyStore(self.journal.parent / "keys")
-        way = Journal.open if self.journal.exists() else Journal.create
-        with way(self.journal, clock=clock, actor=actor, keys=keys, anchor=None) as journal:
-            executor = Executor(journal, clock=clock, config=self.config, connect=open_transport)
-            try:
-                ended = await recover(
-                    "stub",
-                    self.host,
-                    executor=executor,
-                    journal=journal,
-                    clock=clock,
-                    config=self.config,
-                    sources=self.sources,
-                    terms=terms,
-                    incident=incident,
-                    on_event=events.append,
-                )
-            finally:
-                await executor.close()
-        return ended, events
+        return await run_loop(
+            self.journal, self.host, self.config, self.sources, terms=terms, incident=incident
+        )
+
+
+def journal_at(path: Path, clock: Clock, actor: Actor, keys: KeyStore) -> Journal:
+    """The journal at *path*, made where there is none."""
+    way = Journal.open if path.exists() else Journal.create
+    return way(path, clock=clock, actor=actor, keys=keys, anchor=None)
+
+
+async def run_loop(
+    path: Path,
+    host: Host,
+    config: PolicyConfig,
+    sources: Sources,
+    *,
+    connect: Callable[[Host], Transport] = open_transport,
+    terms: Terms | None = None,
+    incident: str | None = None,
+) -> tuple[Recovery, list[Event]]:
+    """Open or make the journal and run the loop over the stub's incident."""
+    events: list[Event] = []
+    clock = SystemClock()
+    actor = Actor("human", "tester")
+    keys = KeyStore(path.parent / "keys")
+    with journal_at(path, clock, actor, keys) as journal:
+        executor = Executor(journal, clock=clock, config=config, connect=connect)
+        try:
+            ended = await recover(
+                "stub",
+                host,
+                executor=executor,
+                journal=journal,
+                clock=clock,
+                config=config,
+                sources=sources,
+                terms=terms,
+                incident=incident,
+                on_event=events.append,
+            )
+        finally:
+            await executor.close()
+    return ended, events
 
 
 def signals(events: Sequence[Event]) -> list[tuple[str, int]]:
@@ -140,6 +161,7 @@ argv = ["{sys.executable}", "-P", "{STUB}", "{folder}"]
 cwd = "{folder}"
 log = "{folder}/relaunched.log"
 start_s = 20
+settle_s = 1
 {wanted}{extra}"""
 
 
@@ -152,5 +174,6 @@ def stage(
     (folder / "code.py").write_text("VERSION = 1\n")
     (place / "code.py").write_text("VERSION = 2\n")
     text = policy_text(folder, repair=repair, stall_s=stall_s, extra=extra)
+    (place / "policy.toml").write_text(text)
     config, sources = read_sources(parse_policy(text, "policy.toml"), place)
     return Stage(box, folder, place / "test.journal", config, sources)
