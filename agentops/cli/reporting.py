@@ -39,7 +39,7 @@ def _report(arguments: argparse.Namespace) -> Status:
     text = rendered(reader, incident, arguments.depth, arguments.format)
     record_reading(settings, "report", f"{incident} {arguments.depth} {arguments.format}")
     if arguments.output is None:
-        sys.stdout.write(text)
+        sys.stdout.write(text if text.endswith("\n") else text + "\n")
         return Status.YES
     try:
         arguments.output.write_text(text, encoding="utf-8")

@@ -5,6 +5,7 @@ All twenty-five moments of a seed are run by ``make torture``.
 """
 
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -35,8 +36,16 @@ def test_the_moments_cover_every_phase() -> None:
     assert {moment.phase for moment in MOMENTS} == set(PHASES)
 
 
-@pytest.mark.parametrize("number", range(len(MOMENTS)))
-def test_a_killed_controller_loses_nothing_and_repeats_nothing(
-    box: Box, tmp_path: Path, number: int
-) -> None:
-    check_crash(box, tmp_path, str(200 + number), MOMENTS[number])
+def test_a_killed_controller_loses_nothing_and_repeats_nothing(box: Box, tmp_path: Path) -> None:
+    """Two crashes at once, each with its own journal, job and container: they mostly wait."""
+
+    def crash(number: int) -> None:
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        check_crash(box, folder, str(200 + number), MOMENTS[number])
+
+    for number in range(len(MOMENTS)):
+        box.start_container(str(200 + number))
+    with ThreadPoolExecutor(2) as pool:
+        for done in [pool.submit(crash, number) for number in range(len(MOMENTS))]:
+            done.result()
