@@ -313,13 +313,13 @@ def _arguments(given: Sequence[str]) -> argparse.Namespace:
     one = commands.add_parser("prepare")
     for name in ("conversations", "model", "out"):
         one.add_argument(name, type=Path)
-    one.add_argument("--longest", type=int, default=160)
+    one.add_argument("--longest", type=int, default=256)
     one = commands.add_parser("regenerate")
     for name in ("model", "prompts", "out"):
         one.add_argument(name, type=Path)
     one.add_argument("--tokens", type=int, default=10_000_000)
     one.add_argument("--texts", type=int, default=2048)
-    one.add_argument("--length", type=int, default=640)
+    one.add_argument("--length", type=int, default=704)
     one.add_argument("--held-out", type=int, default=128)
     one = commands.add_parser("race")
     one.add_argument("model", type=Path)

@@ -119,14 +119,13 @@ def proxy(supervision: Supervision, rows: RowResults) -> Proxy:
     """
     mask = supervision.mask.flatten(0, 1)
     right = _table(mask, supervision.rows, rows.correct.float()) * mask
-    opens = mask[:, 1] > 0
     expected = None
     if rows.overlap is not None:
         overlap = _table(mask, supervision.rows, rows.overlap) * mask
-        expected = (overlap[:, 1:].cumprod(-1).sum(-1) * opens).sum()
+        expected = overlap[:, 1:].cumprod(-1).sum()
     return Proxy(
-        blocks=opens.float().sum(),
-        accepted=(right[:, 1:].cumprod(-1).sum(-1) * opens).sum(),
+        blocks=(mask[:, 1] > 0).float().sum(),
+        accepted=right[:, 1:].cumprod(-1).sum(),
         correct=right.sum(0),
         counted=mask.sum(0),
         expected=expected,

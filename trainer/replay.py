@@ -45,9 +45,8 @@ def replay(
     while at < len(accepted):
         room = len(accepted) - at
         drafted = min(drafter.config.block_size - 1, room)
-        kept = min(accepted[at], drafted)
-        produced = min(kept + 1, room)
-        rounds.append(Round(drafted, kept, produced))
+        produced = min(accepted[at] + 1, room)
+        rounds.append(Round(drafted, accepted[at], produced))
         at += produced
     return tuple(rounds)
 

@@ -146,6 +146,23 @@ def test_greedy_decoding_matches_z_lab_round_by_round(oracle: Oracle, case: int)
     assert found.length_by_round == pytest.approx(oracle.scalars[f"F.{case}.tau"])
 
 
+def test_a_stop_token_inside_an_accepted_run_ends_it_there(oracle: Oracle) -> None:
+    target, drafter = _target(oracle), oracle.drafter("wf")
+    prompt = oracle["F.1.prompt"][0].tolist()
+    whole = decode(target, drafter, prompt, new_tokens=24)
+    at, tried = 1, 0
+    for each in whole.rounds:
+        run = list(enumerate(whole.tokens[at : at + each.produced - 1], start=at))
+        for place, token in run:
+            if token not in whole.tokens[:place]:
+                cut = decode(target, drafter, prompt, new_tokens=24, stop=frozenset({token}))
+                assert cut.tokens == whole.tokens[: place + 1]
+                assert cut.rounds[-1].produced == place - at + 1
+                tried += 1
+        at += each.produced
+    assert tried > 0
+
+
 @pytest.mark.parametrize("case", range(3))
 def test_decoding_without_a_drafter_matches_the_target(oracle: Oracle, case: int) -> None:
     prompt = oracle[f"F.{case}.prompt"][0].tolist()
