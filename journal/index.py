@@ -11,6 +11,7 @@ Not here: the tables (``journal.index_schema``), comparing index and segments
 
 import os
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from itertools import islice
@@ -26,10 +27,11 @@ from journal.index_schema import INSERT, INSERT_OUTPUTS, SCHEMA_VERSION, TABLES,
 from journal.layout import Layout
 from journal.lines import leaf_hash
 from journal.locks import locked
-from journal.segments import StoredLine, iterate, link_of
+from journal.segments import StoredLine, iterate
 
 BATCH_LINES = 8192
 INLINE_BYTES = 4096  # longer outputs stay in the pack; a text column of whole logs bloats the file
+_TAIL_BYTES = 160
 _OUT_MARK = b'"out":{'
 SETTINGS: dict[str, str | bool | int | float | list[str]] = {
     "threads": 2,
@@ -66,6 +68,7 @@ class _Batch:
     ats: list[int] = field(default_factory=list)
     leaves: list[str] = field(default_factory=list)
     lines: list[str] = field(default_factory=list)
+    with_output: list[tuple[int, bytes]] = field(default_factory=list)
 
 
 def bring_up(layout: Layout) -> None:
@@ -221,13 +224,34 @@ def _add_missing(layout: Layout, connection: duckdb.DuckDBPyConnection) -> None:
     if gone := set(known) - set(streams):
         raise IndexAhead(f"the index knows stream {min(gone)}, which has no segments any more")
     for stream in streams:
-        lines = _missing_lines(layout, stream, known.get(stream, _Position()))
-        seq = known[stream].next_seq if stream in known else 0
-        while chunk := list(islice(lines, BATCH_LINES)):
+        position = known.get(stream, _Position())
+        batches = _batches(stream, position.next_seq, _missing_lines(layout, stream, position))
+        for batch in _one_ahead(batches):
             connection.execute("BEGIN")
-            _insert(connection, layout, stream, seq, chunk)
+            _insert(connection, layout, stream, batch)
             connection.execute("COMMIT")
-            seq += len(chunk)
+
+
+def _batches(stream: str, seq: int, lines: Iterator[StoredLine]) -> Iterator["_Batch"]:
+    while chunk := list(islice(lines, BATCH_LINES)):
+        yield _batch(stream, seq, chunk)
+        seq += len(chunk)
+
+
+def _one_ahead(batches: Iterator["_Batch"]) -> Iterator["_Batch"]:
+    """The same batches; the next one is read and hashed while DuckDB inserts the one before."""
+    first = next(batches, None)
+    if first is None:
+        return
+    if len(first.lines) < BATCH_LINES:
+        yield first
+        return
+    with ThreadPoolExecutor(max_workers=1) as worker:
+        ahead = worker.submit(next, batches, None)
+        yield first
+        while (batch := ahead.result()) is not None:
+            ahead = worker.submit(next, batches, None)
+            yield batch
 
 
 def _positions(connection: duckdb.DuckDBPyConnection) -> dict[str, _Position]:
@@ -279,18 +303,12 @@ def _make_durable(path: Path) -> None:
         os.close(descriptor)
 
 
-def _insert(
-    connection: duckdb.DuckDBPyConnection,
-    layout: Layout,
-    stream: str,
-    seq: int,
-    chunk: list[StoredLine],
-) -> None:
+def _batch(stream: str, seq: int, chunk: list[StoredLine]) -> _Batch:
     batch = _Batch()
-    with_output: list[tuple[int, bytes]] = []
     for number, stored in enumerate(chunk, start=seq):
-        link = link_of(stored.line)
-        if link is None or link.seq != number:
+        line = stored.line
+        # Place and stream are among the last fields; the whole link is verify's business.
+        if b'"seq":%d,"stream":"%b"' % (number, stream.encode()) not in line[-_TAIL_BYTES:]:
             raise Corrupt(
                 "the line is not the one that follows", stream=stream, seq=number,
                 where=stored.where,
@@ -298,10 +316,16 @@ def _insert(
         batch.seqs.append(number)
         batch.segments.append(int(stored.segment.name[:6]))
         batch.ats.append(stored.offset)
-        batch.leaves.append(leaf_hash(stored.line).hex())
-        batch.lines.append(stored.line.decode("utf-8", "replace"))
-        if _OUT_MARK in stored.line:
-            with_output.append((number, stored.line))
+        batch.leaves.append(leaf_hash(line).hex())
+        batch.lines.append(line.decode("utf-8", "replace"))
+        if _OUT_MARK in line:
+            batch.with_output.append((number, line))
+    return batch
+
+
+def _insert(
+    connection: duckdb.DuckDBPyConnection, layout: Layout, stream: str, batch: _Batch
+) -> None:
     connection.execute(
         INSERT,
         {
@@ -313,7 +337,7 @@ def _insert(
             "lines": batch.lines,
         },
     )
-    _insert_outputs(connection, layout, stream, with_output)
+    _insert_outputs(connection, layout, stream, batch.with_output)
 
 
 def _insert_outputs(

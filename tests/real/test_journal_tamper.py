@@ -7,13 +7,14 @@ from pathlib import Path
 import duckdb
 import pytest
 
-from journal import KeyStore, Reader, verify
+from journal import KeyStore, Reader, Settings, verify
 from journal.anchors import FileAnchor
 from journal.envelope import read_line
 from journal.lines import canonical, leaf_hash, parse
 from journal.merkle import root_of
 from journal.seals import Head, seal_note
-from tests.support.journals import Place, intended, note, seeded, twenty_events
+from journal.verification import verify_chain
+from tests.support.journals import MACHINE, Place, intended, note, seeded, twenty_events
 
 
 @pytest.fixture
@@ -382,3 +383,26 @@ def test_two_continuations_of_one_copy_are_a_fork(place: Place, tmp_path: Path) 
     with there.open() as journal:
         journal.append(intended("there"))
     assert code_of(there) == "FORK"
+
+
+def test_the_quick_chain_check_names_the_first_broken_link(place: Place) -> None:
+    lines = place.lines()
+    assert verify_chain(place.path) == (len(lines), None)
+    for seq in range(len(lines) - 1):
+        place.put_lines([*lines[:seq], edited(lines[seq], ts_us=1), *lines[seq + 1 :]])
+        held, finding = verify_chain(place.path)
+        assert finding is not None
+        assert held == seq + 1
+
+
+def test_the_quick_chain_check_follows_long_lines_and_compressed_segments(tmp_path: Path) -> None:
+    place = Place(tmp_path)
+    place.settings = Settings(random=seeded(7), machine=MACHINE, segment_bytes=900_000)
+    with place.create() as journal:
+        for number in range(6):
+            journal.append(note("x" * (number * 100_000)))
+        size = journal.size
+    assert len(place.layout.segments(place.layout.streams()[0])) > 1
+    held, finding = verify_chain(place.path)
+    assert finding is None
+    assert held == size + 1
