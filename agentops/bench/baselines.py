@@ -51,11 +51,11 @@ Reading = Callable[[TransportAnswer, Heard], Resolution]
 
 @dataclass(frozen=True, slots=True)
 class Baseline:
-    """script is filled with the stage's names; force is the most that it sends."""
+    """script is filled with the stage's names; one that climbs prints what it sent."""
 
     script: str
     reads: Reading
-    force: str = "KILL"
+    climbs: bool = False
 
 
 def _silence_is_success(_: TransportAnswer, heard: Heard) -> Resolution:
@@ -94,17 +94,18 @@ BASELINES: Mapping[str, Baseline] = {
         _cards_are_empty,
     ),
     "corrected": Baseline(
-        "pkill -A -INT -f {script}; sleep {ten}; pkill -A -TERM -f {script}; sleep {ten};"
-        " pkill -A -KILL -f {script}; sleep 1; pgrep -A -f {script} >/dev/null; s=$?;"
-        " [ $s = 1 ] && echo clean",
+        "for s in INT TERM KILL; do pkill -A -$s -f {script} && echo sent $s && sleep {ten}; done;"
+        " pgrep -A -f {script} >/dev/null; s=$?; [ $s = 1 ] && echo clean",
         _said_clean,
+        climbs=True,
     ),
     "process-group": Baseline(
         "p=$(sed -n 's/.*\"pid\": \\([0-9]*\\),.*/\\1/p' {folder}/out/heartbeat.json);"
         ' g=$(ps -o pgid= -p "$p" | tr -d " "); [ -n "$g" ] || {{ echo nothing; exit 3; }};'
-        ' kill -TERM -- "-$g"; sleep {ten}; kill -KILL -- "-$g" 2>/dev/null; sleep 1;'
-        ' pgrep -g "$g" >/dev/null; s=$?; [ $s = 1 ] && echo clean',
+        ' kill -TERM -- "-$g" && echo sent TERM; sleep {ten}; kill -KILL -- "-$g" 2>/dev/null'
+        ' && echo sent KILL; sleep 1; pgrep -g "$g" >/dev/null; s=$?; [ $s = 1 ] && echo clean',
         _said_clean,
+        climbs=True,
     ),
 }
 
@@ -126,9 +127,10 @@ def run_baseline(written: Written, seed: int, *, name: str, scale: float) -> Run
 def _told(written: Written, seed: int, stage: Stage, baseline: Baseline) -> Run:
     scenario = stage.scenario
     lived = bool(stage.world.job())
-    claimed, answer = asyncio.run(_typed(stage, baseline))
-    resolution: Resolution = claimed
-    signals = (baseline.force,) if lived else ()
+    resolution, answer, heard = asyncio.run(_typed(stage, baseline))
+    signals: tuple[str, ...] = ("KILL",) if lived else ()
+    if baseline.climbs:
+        signals = tuple(line.split()[1] for line in heard.lines if line.startswith("sent "))
     return Run(
         scenario=written.name,
         seed=seed,
@@ -141,12 +143,13 @@ def _told(written: Written, seed: int, stage: Stage, baseline: Baseline) -> Run:
         touched=stage.oracle.touched(),
         false_greens=final_lies(stage, resolution),
         journal_faults=("there is no journal",),
+        journalled=False,
         scores=Scores(signals=signals, gentleness=gentleness(scenario, signals)),
         torn_checkpoint=stage.world.torn_checkpoint,
     )
 
 
-async def _typed(stage: Stage, baseline: Baseline) -> tuple[Resolution, TransportAnswer]:
+async def _typed(stage: Stage, baseline: Baseline) -> tuple[Resolution, TransportAnswer, Heard]:
     """Send the one-liner as its author did, and read the answer as its author did."""
     text = baseline.script.format(
         script=SCRIPT,
@@ -162,4 +165,4 @@ async def _typed(stage: Stage, baseline: Baseline) -> tuple[Resolution, Transpor
         answer = await transport.run(request, heard)
     finally:
         await transport.close()
-    return baseline.reads(answer, heard), answer
+    return baseline.reads(answer, heard), answer, heard

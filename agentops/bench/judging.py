@@ -59,7 +59,8 @@ class Scores:
 class Run:
     """One world, once. The gates' tuples are empty when the gate holds.
 
-    failure says that the stage itself could not be set: then nothing was measured.
+    failure says that the stage itself could not be set: then nothing was measured. journalled is
+    false for one-liners, which keep no record and are compared without that gate.
     """
 
     scenario: str
@@ -77,6 +78,7 @@ class Run:
     torn_checkpoint: bool = False
     wall_s: float = 0
     failure: str = ""
+    journalled: bool = True
 
     @property
     def gates_hold(self) -> bool:
@@ -86,8 +88,9 @@ class Run:
 
     @property
     def resolved(self) -> bool:
-        """Whether it ended as an operator would accept, with every gate held."""
-        return self.accepted and self.gates_hold
+        """Whether it ended as an operator would accept, with every gate held that applies."""
+        breaches = (self.touched, self.false_greens, self.journalled and self.journal_faults)
+        return self.accepted and not self.failure and not any(breaches)
 
 
 def journal_faults(path: Path, keys: KeyStore, sent: Sent) -> tuple[tuple[str, ...], float]:

@@ -78,6 +78,9 @@ def _stop(arguments: argparse.Namespace) -> Status:
 
 def _scenarios(arguments: argparse.Namespace) -> Sequence[Written]:
     known = shipped() if arguments.scenarios is None else read_folder(arguments.scenarios)
+    if arguments.baseline is not None:
+        # One-liners only stop; what comes after a stop is none of theirs.
+        known = tuple(each for each in known if each.table.get("goal", "stop") == "stop")
     if not arguments.pairs:
         return chosen(known, arguments.scenario)
     return _pairs(known, arguments.scenario)
