@@ -44,7 +44,7 @@ class Recorded:
     stderr_truncated: bool
 
 
-# Gives (version, observation), or None when today's software has no such command.
+# Gives (version, observation), or None when the command cannot be rebuilt from its record.
 Parse = Callable[[Recorded], tuple[int, JsonValue] | None]
 
 
@@ -64,12 +64,16 @@ class Drift:
 
 @dataclass(frozen=True, slots=True)
 class Reparsed:
-    """How many answers were read again, which read otherwise, and which could not be read."""
+    """How many answers were read again, which read otherwise, and which could not be.
+
+    not_rebuilt names commands that today's software does not know, or cannot make again from the
+    recorded arguments.
+    """
 
     compared: int
     drifts: tuple[Drift, ...]
     shredded: tuple[str, ...]
-    unknown_commands: tuple[str, ...]
+    not_rebuilt: tuple[str, ...]
 
 
 def reparse(reader: Reader, parse: Parse, *, incident: str | None = None) -> Reparsed:
