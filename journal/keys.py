@@ -32,7 +32,7 @@ class Pinned:
     """What the user's configuration says of one journal: whom to trust, where anchors lie."""
 
     keys: tuple[PublicKey, ...] = ()
-    anchors: tuple[Path, ...] = ()
+    anchors: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,10 +97,10 @@ class KeyStore:
             return Pinned()
         return Pinned(
             keys=tuple(PublicKey.parse(line) for line in entry.get("keys", [])),
-            anchors=tuple(Path(place) for place in entry.get("anchors", [])),
+            anchors=tuple(entry.get("anchors", [])),
         )
 
-    def pin(self, journal_id: str, *, key: PublicKey, anchor: Path | None) -> None:
+    def pin(self, journal_id: str, *, key: PublicKey, anchor: str | None) -> None:
         """Remember that this journal is signed with the key and anchored at the place.
 
         Raises:
@@ -111,12 +111,8 @@ class KeyStore:
             journals = self._journals()
             old = self.pinned(journal_id)
             keys = list(dict.fromkeys([*(k.line for k in old.keys), key.line]))
-            anchors = list(
-                dict.fromkeys(
-                    [*map(str, old.anchors), *([] if anchor is None else [str(anchor.resolve())])]
-                )
-            )
-            if Pinned(tuple(map(PublicKey.parse, keys)), tuple(map(Path, anchors))) == old:
+            anchors = list(dict.fromkeys([*old.anchors, *([] if anchor is None else [anchor])]))
+            if Pinned(tuple(map(PublicKey.parse, keys)), tuple(anchors)) == old:
                 return
             journals[journal_id] = {"keys": keys, "anchors": anchors}
             text = json.dumps(journals, indent=1, sort_keys=True)

@@ -7,7 +7,6 @@ trust (``journal.keys``).
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 
 from journal.events import KeyRotated
 from journal.findings import Code, Copy, Finding
@@ -21,7 +20,7 @@ class NoteFile:
     """``seals.jsonl`` or one anchor, as read."""
 
     copy: Copy
-    path: Path
+    name: str
     notes: tuple[StoredNote, ...]
 
 
@@ -169,4 +168,4 @@ class NoteJudge:
         # A log that is shorter or other than signed is wrong itself; the note only tells.
         told = {"TRUNCATED", "ROLLBACK", "ROOT_MISMATCH", "FORK", "STREAM_MISSING"}
         copy: Copy = "segment" if code in told else file.copy
-        return Finding(code, copy, stream, seq, f"{file.path.name} line {stored.number}", message)
+        return Finding(code, copy, stream, seq, f"{file.name} line {stored.number}", message)

@@ -128,9 +128,13 @@ def read_notes(path: Path) -> Iterator[StoredNote]:
     Raises:
         OSError: The file cannot be read (an absent one is empty).
     """
-    if not path.exists():
-        return
-    lines = path.read_bytes().split(b"\n")
+    if path.exists():
+        yield from parse_notes(path.read_bytes())
+
+
+def parse_notes(text: bytes) -> Iterator[StoredNote]:
+    """The notes in a file's bytes, oldest first."""
+    lines = text.split(b"\n")
     for number, line in enumerate(lines[:-1], start=1):
         yield _read_note(number, line)
 

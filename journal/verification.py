@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
 
+from journal.anchors import Anchor, AnchorFailed, anchor_at
 from journal.chain_check import chain_finding
 from journal.errors import KeyUnusable
 from journal.findings import Finding, Ranges, Remark
@@ -49,13 +50,14 @@ def verify(
     *,
     keys: KeyStore | None = None,
     key: str | None = None,
-    anchors: Sequence[Path] | None = None,
+    anchors: Sequence[Path | str] | None = None,
     outputs: bool = True,
 ) -> Verification:
     """Check a journal's folder.
 
-    key is a pinned public line and beats the key store; anchors are files and beat the recorded
-    ones. Without any key no seal counts. outputs False leaves the blobs unread.
+    key is a pinned public line and beats the key store; anchors are places (``journal.anchors``)
+    and beat the recorded ones. Without any key no seal counts. outputs False leaves the blobs
+    unread.
 
     Raises:
         NotAJournal: No journal is at the path.
@@ -67,10 +69,9 @@ def verify(
     trusted = pinned.keys if key is None else (PublicKey.parse(key),)
     places = pinned.anchors if anchors is None else tuple(anchors)
     # Notes first: whatever they cover is in the log that is read after them.
-    seals = NoteFile("seals", layout.seals, tuple(read_notes(layout.seals)))
-    anchored = [NoteFile("anchor", place, tuple(read_notes(place))) for place in places]
+    seals = NoteFile("seals", layout.seals.name, tuple(read_notes(layout.seals)))
+    anchored, remarks = _read_anchors([anchor_at(str(place)) for place in places])
     sizes = sizes_claimed([seals, *anchored], journal_id)
-    remarks = [_missing_anchor(place) for place in places if not place.exists()]
     if not trusted:
         remarks.append(Remark("NO_KEY", None, None, "no trusted key is known: seals count nothing"))
     with ExitStack() as stack:
@@ -115,8 +116,20 @@ def _status(finding: Finding | None, ranges: Sequence[Ranges]) -> Status:
     return "intact"
 
 
-def _missing_anchor(place: Path) -> Remark:
-    return Remark("ANCHOR_UNREADABLE", None, None, f"the anchor {place} is not there")
+def _read_anchors(anchors: Sequence[Anchor]) -> tuple[list[NoteFile], list[Remark]]:
+    files: list[NoteFile] = []
+    remarks: list[Remark] = []
+    for anchor in anchors:
+        reason = f"the anchor {anchor.place} is not there"
+        try:
+            notes = anchor.notes()
+        except AnchorFailed as error:
+            notes, reason = None, str(error)
+        if notes is None:
+            remarks.append(Remark("ANCHOR_UNREADABLE", None, None, reason))
+        else:
+            files.append(NoteFile("anchor", anchor.place, notes))
+    return files, remarks
 
 
 def _check_streams(
@@ -178,7 +191,7 @@ class _Judging:
                 coverage, fault = judge.judge(file)
                 finding = finding or fault
                 if file.notes and not coverage.notes and fault is None:
-                    text = f"{file.path} holds nothing of this journal"
+                    text = f"{file.name} holds nothing of this journal"
                     self.remarks.append(Remark("ANCHOR_OTHER_LOG", None, None, text))
                 for stream, size in coverage.sizes.items():
                     anchored[stream] = max(size, anchored.get(stream, 0))

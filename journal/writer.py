@@ -15,7 +15,7 @@ from types import TracebackType
 from typing import Self
 
 from journal import sealing
-from journal.anchors import Anchor, FileAnchor
+from journal.anchors import Anchor, anchor_at
 from journal.blobs import BlobWriter
 from journal.capture import LIMIT_BYTES, Capture
 from journal.clock import Clock
@@ -99,7 +99,7 @@ class Journal:
         clock: Clock,
         actor: Actor,
         keys: KeyStore | Path,
-        anchor: Path | None,
+        anchor: Path | str | None,
         settings: Settings | None = None,
     ) -> Self:
         """Begin a new journal in a folder that is absent or empty, and open it.
@@ -120,7 +120,7 @@ class Journal:
             write_format(layout, journal_id)
         except OSError as error:
             raise WriteFailed(f"cannot create {path}: {error.strerror}") from error
-        store.pin(journal_id, key=key.public, anchor=anchor)
+        store.pin(journal_id, key=key.public, anchor=_place(anchor))
         return cls.open(path, clock=clock, actor=actor, keys=store, settings=settings)
 
     @classmethod
@@ -131,7 +131,7 @@ class Journal:
         clock: Clock,
         actor: Actor,
         keys: KeyStore | Path,
-        anchor: Path | None = None,
+        anchor: Path | str | None = None,
         settings: Settings | None = None,
     ) -> Self:
         """Open an existing journal: repair, name what is in doubt, begin a session.
@@ -149,7 +149,7 @@ class Journal:
         layout = Layout(path)
         journal_id = read_format(layout)
         if anchor is not None:
-            store.pin(journal_id, key=store.signing_key().public, anchor=anchor)
+            store.pin(journal_id, key=store.signing_key().public, anchor=_place(anchor))
         places = store.pinned(journal_id).anchors
         try:
             opened = cls(
@@ -158,7 +158,7 @@ class Journal:
                 clock=clock,
                 actor=actor,
                 keys=store,
-                anchors=[FileAnchor(place, settings.disk) for place in places],
+                anchors=[anchor_at(place, settings.disk) for place in places],
                 settings=settings,
             )
         except PermissionError as error:
@@ -386,3 +386,8 @@ class Journal:
             raise JournalClosed("the journal is closed; open it again to append")
         if os.getpid() != self._process:
             raise JournalClosed("the journal was opened by the parent process; open it again here")
+
+
+def _place(anchor: Path | str | None) -> str | None:
+    """How an anchor is recorded: as a place that means the same from any working directory."""
+    return None if anchor is None else anchor_at(str(anchor)).place

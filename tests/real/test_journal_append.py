@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from journal import Actor, Journal, NewEvent, Reader, Shredded
+from journal import Actor, Journal, NewEvent, Reader, Settings, Shredded
 from journal.errors import (
     DuplicateIdem,
     EventNotFound,
@@ -21,9 +21,11 @@ from journal.errors import (
 )
 from journal.events import IncidentClosed, IncidentOpened
 from journal.layout import Layout
+from journal.tailing import Tail
 from tests.support.journals import (
     ACTOR,
     HOST,
+    MACHINE,
     Place,
     SteppingClock,
     completed,
@@ -31,6 +33,7 @@ from tests.support.journals import (
     note,
     observed,
     reconciled,
+    seeded,
     twenty_events,
     unknown,
 )
@@ -327,3 +330,21 @@ def test_the_format_file_is_not_believed(place: Place, tmp_path: Path) -> None:
     verification = place.verify()
     assert verification.finding is not None
     assert verification.finding.code == "FOREIGN"
+
+
+def test_a_tail_gives_each_event_once_across_streams_and_segments(tmp_path: Path) -> None:
+    place = Place(tmp_path)
+    place.settings = Settings(random=seeded(7), machine=MACHINE, segment_bytes=3_000)
+    with place.create() as first, place.open() as second:
+        tail = Tail(place.layout)
+        tail.skip()
+        seen: list[str] = []
+        written: list[str] = []
+        for number in range(30):
+            (event,) = (first if number % 3 else second).append(note("x" * 50 + str(number)))
+            written.append(event.id)
+            if number % 4 == 0:
+                seen += [one.id for one in tail.new() if one.kind == "incident_noted"]
+        seen += [one.id for one in tail.new() if one.kind == "incident_noted"]
+        assert seen == written
+        assert tail.new() == []

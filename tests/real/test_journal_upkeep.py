@@ -1,16 +1,18 @@
 """Late redaction, key rotation, heartbeats, readings."""
 
+import subprocess
 from pathlib import Path
 
 import duckdb
 import pytest
 
-from journal import Event, NewEvent, Reader, Shredded, verify
-from journal.errors import Corrupt, EventNotFound
+from journal import Event, Journal, NewEvent, Reader, Shredded, verify
+from journal.anchors import GIT_FILE, anchor_at
+from journal.errors import Corrupt, EventNotFound, KeyUnusable
 from journal.events import Heartbeat
 from journal.keeper import Keeper
 from journal.upkeep import record_reading, redact, rotate_key
-from tests.support.journals import Place, completed, intended, note, twenty_events
+from tests.support.journals import ACTOR, Place, completed, intended, note, twenty_events
 
 SECRET = b"the customer's name is Eve Example; " * 3
 
@@ -124,3 +126,49 @@ def test_a_reading_is_an_event_with_its_reader(place: Place) -> None:
         event = record_reading(journal, "export", "incident I1")
     assert event.actor.id == "ada"
     assert place.verify().status == "intact"
+
+
+@pytest.mark.needs("git")
+def test_a_git_anchor_keeps_its_commits_and_ignores_the_work_tree(tmp_path: Path) -> None:
+    folder = tmp_path / "anchors"
+    for argv in (
+        ["init", "--quiet", str(folder)],
+        ["-C", str(folder), "config", "user.email", "a@b"],
+        ["-C", str(folder), "config", "user.name", "a"],
+    ):
+        subprocess.run(["git", *argv], check=True)
+    place = Place(tmp_path)
+    with Journal.create(
+        place.path, clock=place.clock, actor=ACTOR, keys=place.keys, anchor=f"git:{folder}",
+        settings=place.settings,
+    ) as journal:  # fmt: skip
+        journal.append(note("kept"))
+    assert place.verify().status == "intact"
+    (folder / GIT_FILE).write_text("")
+    assert place.verify().status == "intact"
+    place.put_lines(place.lines()[:1])
+    place.layout.seals.unlink()
+    place.layout.index.unlink()
+    finding = place.verify().finding
+    assert finding is not None
+    assert finding.code == "ROLLBACK"
+
+
+@pytest.mark.needs("ssh")
+@pytest.mark.parametrize("place_name", ["ssh:-oProxyCommand=x:/y", "ssh:host", "ssh::/x"])
+def test_an_ssh_anchor_that_is_none_is_refused(place_name: str) -> None:
+    with pytest.raises(KeyUnusable, match="ssh:HOST:PATH"):
+        anchor_at(place_name)
+
+
+def test_an_anchor_that_cannot_be_reached_is_written_down(tmp_path: Path) -> None:
+    place = Place(tmp_path)
+    with Journal.create(
+        place.path, clock=place.clock, actor=ACTOR, keys=place.keys,
+        anchor=f"git:{tmp_path}/nowhere", settings=place.settings,
+    ) as journal:  # fmt: skip
+        journal.append(note("kept"))
+    verification = place.verify()
+    assert verification.status == "unanchored"
+    assert "ANCHOR_UNREADABLE" in {remark.code for remark in verification.remarks}
+    assert '"taken":false' in place.layout.anchors.read_text()

@@ -1,0 +1,48 @@
+"""What is new: events since the last look, for ``agentops log --follow`` and for watchers.
+
+Keeps a byte position per stream, so a look costs what was added and nothing else. Not here: waiting
+between looks, which is the caller's; the whole journal in order (``journal.reader``).
+"""
+
+from dataclasses import dataclass, field
+
+from journal.envelope import Event, read_line
+from journal.layout import Layout, stream_order
+from journal.segments import iterate
+
+
+@dataclass(slots=True)
+class Tail:
+    """A place in each stream; ``new`` moves it to the present end."""
+
+    layout: Layout
+    _positions: dict[str, tuple[str, int]] = field(default_factory=dict)
+
+    def skip(self) -> None:
+        """Forget what is there already: ``new`` gives only what comes after this call."""
+        self.new()
+
+    def new(self) -> list[Event]:
+        """Events that no call before has given, by wall clock, then stream, then seq.
+
+        Raises:
+            LineProfileError: A line is not an event.
+        """
+        found: list[Event] = []
+        for stream in self.layout.streams():
+            found += self._read_on(stream)
+        return sorted(found, key=lambda event: (event.ts_us, stream_order(event.stream), event.seq))
+
+    def _read_on(self, stream: str) -> list[Event]:
+        name, offset = self._positions.get(stream, ("", 0))
+        found: list[Event] = []
+        for path in self.layout.segments(stream):
+            number = path.name.partition(".")[0]
+            if number < name:
+                continue
+            start = offset if number == name else 0
+            for stored in iterate(path, start):
+                found.append(read_line(stored.line))
+                start = stored.offset + len(stored.line) + 1
+            self._positions[stream] = (number, start)
+        return found
