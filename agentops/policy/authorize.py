@@ -15,7 +15,7 @@ from agentops.policy.config import PolicyConfig, Standing
 from agentops.policy.decision import Decision, Run, binding
 from agentops.policy.guards import CURED_BY_LOOKING, ask_all
 from agentops.policy.rules import forbidden, situation
-from agentops.policy.state import PolicyState
+from agentops.policy.state import APPROVAL, PolicyState
 from agentops.policy.view import look
 
 Answer = Literal["allow", "deny", "ask", "probe_first"]
@@ -64,20 +64,21 @@ def authorize(
     granted = _granted(command, state, host, config, now_us)
     return (
         _decision_fits(command, decision, state, config, now_us)
-        or _guarded(command, decision, state, config, now_us, approved=granted)
+        or _guarded(command, decision, state, config, now_us, approved=granted is not None)
         or _authority(command, config, host, granted=granted)
     )
 
 
 def _authority(
-    command: Command, config: PolicyConfig, host: Host, *, granted: bool
+    command: Command, config: PolicyConfig, host: Host, *, granted: str | None
 ) -> Authorization:
     """Who says yes: a standing approval of the tier, or a person's yes to this very command."""
     standing = _standing(command, config, host)
     if standing is not None:
         return Authorization("allow", f"standing {standing.id}", f"stands for tier {host.tier}")
-    if granted:
-        return Authorization("allow", "approval", "a person said yes to this command")
+    if granted is not None:
+        reason = "a person said yes to this very command"
+        return Authorization("allow", f"{APPROVAL}{granted}", reason)
     reason = f"{command.name} {command.effect} on tier {host.tier}: a person must say yes"
     return Authorization("ask", "G12", reason)
 
@@ -178,12 +179,16 @@ def _standing(command: Command, config: PolicyConfig, host: Host) -> Standing | 
 
 def _granted(
     command: Command, state: PolicyState, host: Host, config: PolicyConfig, now_us: int
-) -> bool:
-    """Whether an unexpired yes is bound to exactly this command."""
+) -> str | None:
+    """The unexpired, unused yes that is bound to exactly this command."""
     bound = approval_digest(command, host, config)
-    return any(
-        approval.answer == "granted"
-        and approval.digest == bound
-        and now_us <= approval.expires_at_us
-        for approval in state.approvals
+    return next(
+        (
+            approval.approval_id
+            for approval in state.approvals
+            if approval.answer == "granted"
+            and approval.digest == bound
+            and now_us <= approval.expires_at_us
+        ),
+        None,
     )

@@ -145,6 +145,8 @@ def _ended(view: View) -> Step | None:
     reason = None
     if view.state.terms.shadow and view.state.denials:
         reason = "shadow: the act that was due is recorded as denied, and nothing was done"
+    elif any(approval.answer == "refused" for approval in view.state.approvals):
+        reason = "a person said no to an act"
     elif view.state.denials >= DENIALS_MAX:
         reason = f"{view.state.denials} acts were denied"
     elif looks >= budget.probes:
@@ -163,23 +165,29 @@ def _ended(view: View) -> Step | None:
 def _checked(view: View, step: Step) -> tuple[Step, tuple[GuardResult, ...]]:
     """*step* if it may be taken; else the look, wait or handover that stands in its place."""
     action = step.action
-    if not isinstance(action, Run):
+    if not isinstance(action, Run) or action.purpose not in ACTING:
         return step, ()
-    if action.purpose not in ACTING:
-        return step, ()
+    if view.state.frozen and not view.state.terms.shadow:
+        text = "an operator froze acting; `agentops thaw` allows it again"
+        return _refused(step, action, "G13", text), ()
     guards = ask_all(view, action)
     failed = [guard for guard in guards if not guard.passed]
     if failed:
         return _instead(view, step, failed[0]), guards
+    return _ruled(view, step, action), guards
+
+
+def _ruled(view: View, step: Step, action: Run) -> Step:
+    """*step* if the configured rules let it pass: forbid beats permit, and silence is no permit."""
     now = situation(view, action, step.rung, step.lead)
     rule = forbidden(view.config, now)
     if rule is not None and rule.unless is None:
-        return _refused(step, action, f"forbid {rule.id}", rule.note or "a rule forbids it"), guards
+        return _refused(step, action, f"forbid {rule.id}", rule.note or "a rule forbids it")
     permit = permitted(view.config, now)
     if permit is None:
-        return _refused(step, action, "default deny", "no rule permits it"), guards
+        return _refused(step, action, "default deny", "no rule permits it")
     hit = RuleHit(f"permit {permit.id}", permit.note or "permitted")
-    return replace(step, because=(*step.because, hit)), guards
+    return replace(step, because=(*step.because, hit))
 
 
 def _instead(view: View, step: Step, guard: GuardResult) -> Step:

@@ -23,7 +23,7 @@ from agentops.policy.ledger import (
     Status,
     Terms,
 )
-from agentops.policy.state import EVERYWHERE, Approval, PolicyState, Probing
+from agentops.policy.state import APPROVAL, EVERYWHERE, Approval, PolicyState, Probing
 from journal.envelope import Event
 from journal.events import (
     ActingFrozen,
@@ -161,6 +161,8 @@ def _intended(state: PolicyState, event: Event, intent: CommandIntended) -> Poli
         decisions=used,
         running=(*state.running, (intent.command_id, intent.command, intent.arguments)),
     )
+    if intent.authority.startswith(APPROVAL):
+        state = _answered(state, intent.authority.removeprefix(APPROVAL), "used")
     if intent.effect == "observes":
         return _probing(state, intent.command, ran=1)
     act = Act(
@@ -320,20 +322,27 @@ def _number(value: JsonValue, *path: str) -> int:
 
 def _approval(state: PolicyState, event: Event) -> PolicyState:
     payload = event.payload
-    known = {approval.approval_id: approval for approval in state.approvals}
     match payload:
         case ApprovalRequested():
-            known[payload.approval_id] = Approval(
-                payload.approval_id, payload.digest, payload.expires_at_us
-            )
+            asked = Approval(payload.approval_id, payload.digest, payload.expires_at_us)
+            return replace(state, approvals=(*state.approvals, asked))
         case ApprovalGranted() | ApprovalRefused() | ApprovalExpired():
-            before = known.get(payload.approval_id)
-            if before is not None:
-                answer = payload.kind.removeprefix("approval_")
-                known[payload.approval_id] = replace(before, answer=answer)
+            return _answered(state, payload.approval_id, payload.kind.removeprefix("approval_"))
         case _:
-            pass
-    return replace(state, approvals=tuple(known.values()))
+            return state
+
+
+def _answered(state: PolicyState, approval_id: str, answer: str) -> PolicyState:
+    """The state in which one question has this answer; a used one is never open again."""
+    return replace(
+        state,
+        approvals=tuple(
+            replace(known, answer=answer)
+            if known.approval_id == approval_id and known.answer != "used"
+            else known
+            for known in state.approvals
+        ),
+    )
 
 
 def fold_all(state: PolicyState, events: Iterable[tuple[Event, JsonValue | None]]) -> PolicyState:

@@ -88,8 +88,8 @@ def selects(match: Match, process: Process) -> bool:
 
 
 def cmdline_digest(process: Process) -> str:
-    """A digest of command line and folder to compare by, so that neither enters a decision."""
-    return digest([*process.cmdline, process.cwd])
+    """A digest of command line, folder and user to compare by, so that none enters a decision."""
+    return digest([*process.cmdline, process.cwd, process.uid])
 
 
 def find_roles(

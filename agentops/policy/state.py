@@ -21,6 +21,8 @@ from agentops.policy.ledger import (
 from journal.events import JsonObject
 
 EVERYWHERE = "*"
+# Begins the authority of a command that rests on a person's yes; the approval's id follows.
+APPROVAL = "approval "
 
 
 @dataclass(frozen=True, slots=True)

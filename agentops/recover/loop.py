@@ -22,10 +22,12 @@ from agentops.policy import (
     PolicyConfig,
     PolicyState,
     Run,
+    authorize,
     decide,
 )
 from agentops.policy.fold import SETTLED
 from agentops.policy.reconciling import TOOK_EFFECT
+from agentops.recover.asking import question_for
 from agentops.recover.building import build
 from agentops.recover.following import Following
 from agentops.recover.opening import Terms, engine_for, load_configuration, open_incident
@@ -137,27 +139,46 @@ class _Loop:
             if isinstance(action, Close):
                 await self._close(action, state)
                 return Recovery(self._incident, action.resolution, action.reason, made)
-            await self._carry_out(decision)
+            waits_for = await self._carry_out(decision)
+            if waits_for is not None:
+                return Recovery(
+                    self._incident, None, "a person must say yes first", made, (waits_for,)
+                )
 
-    async def _carry_out(self, decision: Decision) -> None:
+    async def _carry_out(self, decision: Decision) -> str | None:
+        """Do what was decided; gives the approval that must be given first, if one must."""
         action = decision.action
         match action:
             case Run():
-                state = await self._fold()
-                await self._executor.execute(
-                    build(action, self._job, self._sources),
-                    self._host,
-                    state=state,
-                    reason=_reason(decision),
-                    incident=self._incident,
-                    decision=decision,
-                )
+                return await self._command(action, decision)
             case Judge():
                 await self._append(*_judged(action))
             case Pause():
                 await self._pause(max(0, action.until_us - self._clock.wall_us()))
             case Close():
                 raise AssertionError("a close ends the loop")
+        return None
+
+    async def _command(self, run: Run, decision: Decision) -> str | None:
+        state = await self._fold()
+        command = build(run, self._job, self._sources)
+        now_us = self._clock.wall_us()
+        asked = authorize(command, decision, state, self._config, self._host, now_us)
+        if asked.answer == "ask":
+            question = question_for(command, asked, state, self._config, self._host, now_us)
+            if question.request is not None:
+                await self._append(question.request)
+                await self._fold()
+            return question.approval_id
+        await self._executor.execute(
+            command,
+            self._host,
+            state=state,
+            reason=_reason(decision),
+            incident=self._incident,
+            decision=decision,
+        )
+        return None
 
     async def _close(self, action: Close, state: PolicyState) -> None:
         """Close the incident once; an incident that was closed before stays as it is."""

@@ -11,7 +11,7 @@ from pathlib import Path
 from agentops.box.box import Box
 from agentops.box.processes import Truth
 from agentops.executor import Executor
-from agentops.hosts import Host
+from agentops.hosts import Host, Tier
 from agentops.policy import PolicyConfig, parse_policy
 from agentops.recover import Recovery, Sources, Terms, read_sources, recover
 from agentops.transport import Transport, open_transport
@@ -32,6 +32,7 @@ class Stage:
     journal: Path
     config: PolicyConfig
     sources: Sources
+    tier: Tier = "dev"
 
     @property
     def host(self) -> Host:
@@ -45,7 +46,7 @@ class Stage:
             key=address.key,
             host_key=address.host_key,
             layers=(f"pct:{CONTAINER}",),
-            tier="dev",
+            tier=self.tier,
         )
 
     def start(self, *faults: str, launch_id: str | None = None, wrapper: bool = False) -> Truth:
@@ -166,7 +167,13 @@ settle_s = 1
 
 
 def stage(
-    box: Box, place: Path, *, repair: bool = True, stall_s: int = 3, extra: str = ""
+    box: Box,
+    place: Path,
+    *,
+    repair: bool = True,
+    stall_s: int = 3,
+    extra: str = "",
+    tier: Tier = "dev",
 ) -> Stage:
     """Set the stage: a folder in the box, old code in it, new code beside the policy."""
     folder = box.directory / place.name
@@ -176,4 +183,4 @@ def stage(
     text = policy_text(folder, repair=repair, stall_s=stall_s, extra=extra)
     (place / "policy.toml").write_text(text)
     config, sources = read_sources(parse_policy(text, "policy.toml"), place)
-    return Stage(box, folder, place / "test.journal", config, sources)
+    return Stage(box, folder, place / "test.journal", config, sources, tier)
