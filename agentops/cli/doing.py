@@ -26,7 +26,7 @@ from agentops.executor import Executed, Executor
 from agentops.hosts import Host
 from agentops.policy import PolicyState
 from agentops.policy.ledger import Terms
-from agentops.transport import open_transport
+from agentops.transport import connector
 from journal import Journal, SystemClock
 
 
@@ -69,7 +69,7 @@ def _do(arguments: argparse.Namespace) -> Status:
             journal,
             clock=SystemClock(),
             config=config,
-            connect=open_transport,
+            connect=connector(settings.inventory),
             leases=settings.places.leases,
         )
         executed = asyncio.run(_execute(executor, command, host, arguments.reason, incident))

@@ -19,7 +19,7 @@ from agentops.cli.status import Status, of_resolution
 from agentops.errors import ConfigError
 from agentops.executor import Executor
 from agentops.recover import Recovery, Terms, engine_for, read_sources, recover
-from agentops.transport import open_transport
+from agentops.transport import connector
 from journal import SystemClock
 
 
@@ -62,7 +62,7 @@ def _recover(arguments: argparse.Namespace) -> Status:
             journal,
             clock=SystemClock(),
             config=config,
-            connect=open_transport,
+            connect=connector(settings.inventory),
             actor=engine_for(journal.actor),
             leases=settings.places.leases,
         )
