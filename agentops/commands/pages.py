@@ -1,0 +1,111 @@
+"""A page for people about each command, made from what the command declares. Pure.
+
+The pages stand in ``docs/commands/``; a test compares them with what is made here.
+"""
+
+from collections.abc import Mapping, Sequence
+
+from agentops.commands.base import Command
+
+_EFFECTS: Mapping[str, str] = {
+    "observes": "looks and changes nothing",
+    "changes": "changes the host",
+    "destroys": "can end what nobody brings back",
+}
+_RETRIES: Mapping[str, str] = {
+    "repeat": "may be sent again at any time",
+    "idempotent": "may be sent again: a repeat finds the work done",
+    "reconcile": "is not sent again after an unknown end; a look settles what happened",
+    "never": "is never sent again by itself",
+}
+
+
+def page(command: type[Command]) -> str:
+    """The command's page in Markdown."""
+    lines = [f"# {command.name}", "", _paragraph(command), ""]
+    lines += [
+        f"- **Effect:** `{command.effect}` — {_EFFECTS[command.effect]}.",
+        f"- **Intrusiveness:** {command.intrusiveness} of 5.",
+        f"- **Retry:** `{command.retry}` — it {_RETRIES[command.retry]}.",
+        f"- **Silence:** {command.silence}",
+        "",
+    ]
+    lines += ["## Arguments", "", *_arguments(command), ""]
+    lines += [
+        "## What it takes for granted",
+        "",
+        *(f"- {text}." for text in command.assumptions),
+        "",
+    ]
+    if command.metric_cards:
+        lines += ["## Metric cards", ""]
+        lines += [f"- `{name}`: {text}" for name, text in sorted(command.metric_cards.items())]
+        lines.append("")
+    lines += ["## On the command line", "", "```", _example(command), "```"]
+    return "\n".join(lines) + "\n"
+
+
+def index(commands: Mapping[str, type[Command]]) -> str:
+    """The list of all commands in Markdown."""
+    lines = [
+        "# Commands",
+        "",
+        "Each page is made from the command's own declarations"
+        + " by `python -m tests.support.write_pages`.",
+        "",
+        "| command | effect | what it gives |",
+        "| --- | --- | --- |",
+    ]
+    for name, command in sorted(commands.items()):
+        lines.append(f"| [{name}]({name}.md) | `{command.effect}` | {_summary(command)} |")
+    return "\n".join(lines) + "\n"
+
+
+def _summary(command: type[Command]) -> str:
+    return (command.__doc__ or "").strip().splitlines()[0]
+
+
+def _paragraph(command: type[Command]) -> str:
+    return "\n".join(line.strip() for line in (command.__doc__ or "").strip().splitlines())
+
+
+def _arguments(command: type[Command]) -> Sequence[str]:
+    schema = command.model_json_schema()
+    properties = schema.get("properties", {})
+    if not properties:
+        return ["None."]
+    required = set(schema.get("required", ()))
+    rows = ["| name | type | |", "| --- | --- | --- |"]
+    for name, field in properties.items():
+        need = "required" if name in required else f"default `{_default(field)}`"
+        rows.append(f"| `{name}` | {_kind(field)} | {need} |")
+    return rows
+
+
+def _default(field: Mapping[str, object]) -> object:
+    value = field.get("default")
+    return "null" if value is None else value
+
+
+def _kind(field: Mapping[str, object]) -> str:
+    """A type in words, from its JSON schema."""
+    if "anyOf" in field or "oneOf" in field:
+        options = field.get("anyOf") or field.get("oneOf")
+        kinds = [_kind(option) for option in options] if isinstance(options, list) else []
+        return " or ".join(kinds)
+    if "$ref" in field:
+        return str(field["$ref"]).rsplit("/", 1)[-1]
+    if "enum" in field or "const" in field:
+        values = field.get("enum", [field.get("const")])
+        return " ".join(f"`{value}`" for value in values) if isinstance(values, list) else "value"
+    if field.get("type") == "array":
+        items = field.get("items")
+        return f"list of {_kind(items)}" if isinstance(items, Mapping) else "list"
+    return str(field.get("type", "value"))
+
+
+def _example(command: type[Command]) -> str:
+    required = command.model_json_schema().get("required", ())
+    words = [f"agentops do {command.name} --host HOST"]
+    words += [f"--arg {name}={name.upper()}" for name in required]
+    return " ".join(words)
