@@ -3,10 +3,13 @@
 import argparse
 import io
 import os
+import signal
 import sys
+import threading
 from collections.abc import Mapping, Sequence
 from importlib import import_module
 from pathlib import Path
+from types import FrameType
 from typing import NoReturn
 
 from agentops.cli.status import Status
@@ -29,6 +32,9 @@ GROUPS: Mapping[str, tuple[str, ...]] = {
     "journals": ("journal",),
     "configuring": ("config",),
     "doctor": ("doctor",),
+    "policy": ("policy",),
+    "diagnosing": ("diagnose",),
+    "approving": ("approvals", "approve", "deny", "freeze", "thaw"),
 }
 
 
@@ -57,6 +63,7 @@ def build_parser(command: str | None = None) -> argparse.ArgumentParser:
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command. Tracebacks are for bugs; what a user can mend is one line and status 2."""
     _settle_streams()
+    ended_by = _end_in_order()
     words = sys.argv[1:] if argv is None else argv
     arguments = build_parser(next(iter(words), None)).parse_args(words)
     try:
@@ -77,8 +84,31 @@ def main(argv: Sequence[str] | None = None) -> int:
         return Status.USAGE
     except KeyboardInterrupt:
         sys.stderr.write("agentops: interrupted; the journal holds what was done\n")
-        return Status.INTERRUPTED
+        return 128 + ended_by[0] if ended_by else Status.INTERRUPTED
     return status
+
+
+def _end_in_order() -> list[int]:
+    """Let SIGTERM and SIGHUP end the command as Ctrl-C does: outcomes and seals are written first.
+
+    Gives a list that holds the signal's number once one came. A signal that is ignored stays so.
+    """
+    came: list[int] = []
+
+    def interrupt(number: int, frame: FrameType | None) -> None:
+        came.append(number)
+        # asyncio puts a handler of its own there while it runs, which cancels instead.
+        current = signal.getsignal(signal.SIGINT)
+        if callable(current):
+            current(signal.SIGINT, frame)
+        else:
+            raise KeyboardInterrupt
+
+    if threading.current_thread() is threading.main_thread():
+        for number in (signal.SIGTERM, signal.SIGHUP):
+            if signal.getsignal(number) is signal.SIG_DFL:
+                signal.signal(number, interrupt)
+    return came
 
 
 def _settle_streams() -> None:

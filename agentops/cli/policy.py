@@ -1,0 +1,143 @@
+"""``agentops policy test|lint|diff|explain|simulate``: the policy file, put to the test.
+
+Files are read here; what they say is judged in ``agentops.policy``.
+"""
+
+import argparse
+from pathlib import Path
+
+from agentops.cli.context import add_journal_option, add_json_option, open_reader, settings_for
+from agentops.cli.policies import policy_for
+from agentops.cli.printing import console, emit
+from agentops.cli.status import Status
+from agentops.errors import ConfigError, UsageError
+from agentops.policy import PolicyConfig, parse_policy
+from agentops.policy.checking import differences, lint, run_cases
+from agentops.policy.explaining import explain
+from journal.events import DecisionMade
+
+
+def register(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    """Add the commands."""
+    policy = commands.add_parser("policy", help="test, lint, compare, explain a policy")
+    actions = policy.add_subparsers(metavar="ACTION", required=True)
+    testing = actions.add_parser(
+        "test", help="run the tests inside the file; every rule is reached"
+    )
+    testing.add_argument("file", metavar="FILE", nargs="?", type=Path)
+    testing.set_defaults(run=_test)
+    linting = actions.add_parser("lint", help="what is probably not meant")
+    linting.add_argument("file", metavar="FILE", nargs="?", type=Path)
+    linting.set_defaults(run=_lint)
+    comparing = actions.add_parser("diff", help="each key in which two files differ")
+    comparing.add_argument("old", metavar="OLD", type=Path)
+    comparing.add_argument("new", metavar="NEW", type=Path)
+    comparing.set_defaults(run=_diff)
+    explaining = actions.add_parser(
+        "explain", help="why a decision was made, and what would flip it"
+    )
+    explaining.add_argument("decision", metavar="DECISION", help="its id or event id, or a prefix")
+    explaining.set_defaults(run=_explain)
+    for parser in (testing, linting, comparing, explaining):
+        add_json_option(parser)
+        add_journal_option(parser)
+
+
+def read_file(path: Path) -> PolicyConfig:
+    """The policy in *path*.
+
+    Raises:
+        ConfigError: it cannot be read or used.
+    """
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError(f"{path}: cannot be read: {error}") from error
+    return parse_policy(text, str(path))
+
+
+def _given(arguments: argparse.Namespace) -> tuple[PolicyConfig, str]:
+    if arguments.file is not None:
+        return read_file(arguments.file), str(arguments.file)
+    return policy_for(settings_for(arguments))
+
+
+def _test(arguments: argparse.Namespace) -> Status:
+    config, source = _given(arguments)
+    tested = run_cases(config)
+    if arguments.json:
+        emit(
+            {
+                "source": source,
+                "passed": tested.passed,
+                "cases": [
+                    {"id": c.id, "passed": c.passed, "expected": c.expected, "said": c.said}
+                    for c in tested.cases
+                ],
+                "uncovered": list(tested.uncovered),
+            }
+        )
+        return Status.YES if tested.passed else Status.NO
+    out = console()
+    for case in tested.cases:
+        mark = "ok  " if case.passed else "FAIL"
+        rule = "" if case.rule is None else f" by {case.rule}"
+        wanted = "" if case.passed else f"; expected {case.expected}"
+        out.print(f"{mark} {case.id}: {case.said}{rule}{wanted}", soft_wrap=True)
+    for rule in tested.uncovered:
+        out.print(f"MISS {rule}: no test reaches this rule", soft_wrap=True)
+    passed = sum(case.passed for case in tested.cases)
+    out.print(f"{source}: {passed} of {len(tested.cases)} tests pass", soft_wrap=True)
+    return Status.YES if tested.passed else Status.NO
+
+
+def _lint(arguments: argparse.Namespace) -> Status:
+    config, source = _given(arguments)
+    findings = lint(config)
+    if arguments.json:
+        emit(
+            {
+                "source": source,
+                "findings": [
+                    {"key": f.key, "problem": f.problem, "remedy": f.remedy} for f in findings
+                ],
+            }
+        )
+    else:
+        for finding in findings:
+            console().print(f"{source}: {finding.key}: {finding.problem}; {finding.remedy}")
+    return Status.NO if findings else Status.YES
+
+
+def _diff(arguments: argparse.Namespace) -> Status:
+    found = differences(read_file(arguments.old), read_file(arguments.new))
+    if arguments.json:
+        emit({"differences": [{"key": k, "old": a, "new": b} for k, a, b in found]})
+    else:
+        for key, old, new in found:
+            console().print(f"{key}: {old!r} → {new!r}")
+    return Status.NO if found else Status.YES
+
+
+def _explain(arguments: argparse.Namespace) -> Status:
+    reader = open_reader(settings_for(arguments))
+    wanted: str = arguments.decision
+    found = [
+        event.payload
+        for event in reader.events(kinds={"decision_made"})
+        if isinstance(event.payload, DecisionMade)
+        and (
+            event.payload.decision_id.startswith(wanted)
+            or event.id.startswith(wanted.upper())
+            or event.place == wanted
+        )
+    ]
+    if len(found) != 1:
+        how = "no decision" if not found else f"{len(found)} decisions"
+        raise UsageError(f"decision {wanted!r}: {how} of that id; see agentops log")
+    if arguments.json:
+        emit({"decision_id": found[0].decision_id, "decision": found[0].decision})
+        return Status.YES
+    for line in explain(found[0]):
+        console().print(line, soft_wrap=True)
+    return Status.YES
