@@ -348,3 +348,70 @@ def test_a_tail_gives_each_event_once_across_streams_and_segments(tmp_path: Path
         seen += [one.id for one in tail.new() if one.kind == "incident_noted"]
         assert seen == written
         assert tail.new() == []
+
+
+class WatchingDisk:
+    """The system's disk, with a note of every call in order."""
+
+    def __init__(self) -> None:
+        self.calls: list[tuple[str, str]] = []
+
+    def write(self, descriptor: int, data: bytes) -> int:
+        """Write, and remember to which file."""
+        self.calls.append(("write", Path(f"/proc/self/fd/{descriptor}").readlink().name))
+        return os.write(descriptor, data)
+
+    def sync(self, descriptor: int) -> None:
+        """Sync, and remember which file."""
+        self.calls.append(("sync", Path(f"/proc/self/fd/{descriptor}").readlink().name))
+        os.fdatasync(descriptor)
+
+
+def test_an_output_is_on_stable_storage_before_the_line_that_names_it(tmp_path: Path) -> None:
+    place, disk = Place(tmp_path), WatchingDisk()
+    place.settings = Settings(random=seeded(7), machine=MACHINE, disk=disk)
+    with place.create() as journal:
+        journal.append(intended("c1"))
+        disk.calls.clear()
+        journal.append(completed("c1", stdout=b"x", stderr=b"y"), observed("c1", b"{}"))
+        assert disk.calls == [
+            ("write", "000000.pack"), ("write", "000000.pack"), ("write", "000000.pack"),
+            ("sync", "000000.pack"), ("write", "000000.jsonl"), ("sync", "000000.jsonl"),
+        ]  # fmt: skip
+
+
+def test_many_events_in_one_append_cost_one_sync(tmp_path: Path) -> None:
+    place, disk = Place(tmp_path), WatchingDisk()
+    place.settings = Settings(random=seeded(7), machine=MACHINE, disk=disk)
+    with place.create() as journal:
+        disk.calls.clear()
+        journal.append(*[note(str(number)) for number in range(100)])
+        assert disk.calls == [("write", "000000.jsonl"), ("sync", "000000.jsonl")]
+
+
+def test_a_destructive_intent_is_sealed_and_anchored_when_append_returns(place: Place) -> None:
+    with place.create() as journal:
+        (intent,) = journal.append(intended("k1", "destroys"))
+        (ranges,) = place.verify().ranges
+        assert min(ranges.sealed, ranges.anchored) == intent.seq + 1
+        (outcome,) = journal.append(completed("k1"))
+        (ranges,) = place.verify().ranges
+        assert min(ranges.sealed, ranges.anchored) == outcome.seq + 1
+
+
+def test_a_look_is_not_sealed_by_itself(place: Place) -> None:
+    with place.create() as journal:
+        journal.append(intended("c1"))
+        journal.append(completed("c1"))
+        (ranges,) = place.verify().ranges
+        assert ranges.sealed == 0
+
+
+def test_a_long_session_seals_itself(tmp_path: Path) -> None:
+    place = Place(tmp_path)
+    place.settings = Settings(random=seeded(7), machine=MACHINE, seal_every=10)
+    with place.create() as journal:
+        for number in range(25):
+            journal.append(note(str(number)))
+        (ranges,) = place.verify().ranges
+        assert 20 <= ranges.anchored <= 30
