@@ -140,7 +140,9 @@ def dpace_weights(cross_entropy: Tensor, mask: Tensor, alpha: float) -> Tensor:
     """
     passes = (1 - alpha) * torch.exp(-cross_entropy.float()) + alpha
     chance = torch.where(mask > 0, passes, torch.ones_like(passes)).cumprod(-1) * mask
-    return chance.flip(-1).cumsum(-1).flip(-1) * mask
+    # A sum over m >= k as a product: on a GPU, cumsum has no deterministic form.
+    later = torch.ones(chance.shape[-1], chance.shape[-1], device=chance.device).tril()
+    return (chance @ later) * mask
 
 
 def denominator(supervision: Supervision, config: LossConfig) -> Tensor:
