@@ -182,7 +182,7 @@ def _troubled(stage: Stage, relay: Relay, sent: Sent, journal: Path, host: Host)
         scale=stage.scale,
         sent=sent,
         intents=partial(_intents, journal),
-        reuse_pid=partial(_reuse_pid, stage),
+        meddle=partial(_meddle, stage),
     )
 
 
@@ -192,6 +192,22 @@ def _intents(journal: Path) -> int:
         path.read_bytes().count(b'"kind":"command_intended"')
         for path in journal.glob("log/*/*.jsonl")
     )
+
+
+def _meddle(stage: Stage, pid: int) -> None:
+    """What somebody else does on the host right before a signal to *pid*."""
+    if stage.scenario.meddling.reuse_pid:
+        _reuse_pid(stage, pid)
+    if stage.scenario.meddling.restart:
+        inside = stage.world.processes()
+        # Whoever ends with the container, and the container's own keeper, ends by that hand.
+        ending = {truth.outer_pid for truth in inside}
+        ending |= {truth.outer_ppid for truth in inside if truth.identity.pid == 1}
+        stage.oracle.watched[:] = [
+            each for each in stage.oracle.watched if each.truth.outer_pid not in ending
+        ]
+        stage.box.stop_container(CONTAINER)
+        stage.box.start_container(CONTAINER)
 
 
 def _reuse_pid(stage: Stage, pid: int) -> None:
@@ -240,6 +256,9 @@ def final_lies(stage: Stage, resolution: Resolution | None) -> tuple[str, ...]:
     if not absent and not living:
         lies.append(f"{resolution}, and nothing of the job lives")
     elif not absent:
+        starts = [truth for truth in world.job() if stage.is_trainer(truth)]
+        if len(starts) > 1:
+            lies.append(f"{resolution}, and {len(starts)} starts of the job live at once")
         pid, step = world.place()
         if pid != before[0] or step <= before[1]:
             lies.append(f"{resolution}, and steps went from {before} to {(pid, step)}")

@@ -86,17 +86,23 @@ class Start(_Part):
 
 
 class Connection(_Part):
-    """The way to the host breaks at the nth signal, before or after it was delivered."""
+    """The way to the host breaks at the nth command of a kind, before or after it took place."""
 
     cut: Literal["no", "before", "after"] = "no"
-    at_signal: int = Field(default=1, ge=1)
+    at: Literal["signal", "deploy", "launch", "listing"] = "signal"
+    nth: int = Field(default=1, ge=1)
     outage_s: float = Field(default=0, ge=0)
 
 
 class Meddling(_Part):
-    """Somebody else acts on the host: the victim ends and its pid is another one's by then."""
+    """Somebody else acts at the moment of the first signal.
+
+    reuse_pid: the victim ends, and its pid is another process's by then. restart: the container is
+    started again, and everything in it is gone.
+    """
 
     reuse_pid: bool = False
+    restart: bool = False
 
 
 class Scenario(_Part):

@@ -75,6 +75,10 @@ class Stage:
             tier="dev",
         )
 
+    def is_trainer(self, truth: Truth) -> bool:
+        """Whether a process is a start of the job itself, no worker and no wrapper."""
+        return truth.cmdline[:4] == tuple(_argv(self)[:4])
+
     def seconds(self, natural: float) -> int:
         """A duration of the policy file at this time scale, in whole seconds, one at least."""
         return max(1, math.ceil(natural * self.scale))

@@ -1,26 +1,34 @@
-"""Trouble on the way and on the host, at the moment of a signal.
+"""Trouble on the way and on the host, at the moment of an act.
 
 Here: a relay in front of the box's SSH server that can swallow bytes and break, and a transport
 that hands every request on to the real one, counts what leaves, and starts the trouble that the
-scenario wants when a signal is on its way. Not here: what the scenario wants (``scenario``).
+scenario wants when the command that it means is on its way. Not here: what it wants (``scenario``).
 """
 
 import asyncio
 import contextlib
 import json
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Literal
 
 from agentops.bench.scenario import Connection, Meddling
-from agentops.commands.script import python_source
+from agentops.commands.deploy import DeployFiles
+from agentops.commands.launch import Launch
+from agentops.commands.processes import ListProcesses
+from agentops.commands.script import ScriptCommand, python_source
+from agentops.commands.signals import SignalProcess
 from agentops.transport import Request, Sink, Transport, TransportAnswer
 
 _CHUNK = 1 << 16
 _CUT_AFTER_S = 0.4
-_SIGNAL = python_source("identity", "signal_process")
-_STOP = python_source("identity", "stop_processes")
+_KINDS: Mapping[str, type[ScriptCommand]] = {
+    "signal": SignalProcess,
+    "deploy": DeployFiles,
+    "launch": Launch,
+    "listing": ListProcesses,
+}
 
 
 @dataclass(slots=True)
@@ -85,11 +93,25 @@ class Sent:
 
     requests: int = 0
     unannounced: int = 0
-    signals: int = 0
+    kinds: dict[str, int] = field(default_factory=dict)
+
+
+def kind_of(request: Request) -> str:
+    """Which of the commands that trouble may strike this is; empty for all others."""
+    for kind, command in _KINDS.items():
+        if python_source(*command.python) in request.argv:
+            return kind
+    return ""
+
+
+def victim_of(request: Request) -> int:
+    """The pid that a signal is meant for: the first argument after the script and its twin."""
+    script = request.argv.index(python_source(*SignalProcess.python))
+    return int(json.loads(request.argv[script + 2])["pid"])
 
 
 class Troubled:
-    """A transport that is the real one but for the trouble at signals."""
+    """A transport that is the real one but for the trouble at certain commands."""
 
     def __init__(
         self,
@@ -101,7 +123,7 @@ class Troubled:
         scale: float,
         sent: Sent,
         intents: Callable[[], int],
-        reuse_pid: Callable[[int], None],
+        meddle: Callable[[int], None],
     ) -> None:
         self._real = real
         self._relay = relay
@@ -110,23 +132,22 @@ class Troubled:
         self._scale = scale
         self._sent = sent
         self._intents = intents
-        self._reuse_pid = reuse_pid
+        self._meddle = meddle
         self._outage: asyncio.TimerHandle | None = None
 
     async def run(self, request: Request, sink: Sink) -> TransportAnswer:
-        """Carry the request; a signal meets the trouble that was wanted."""
+        """Carry the request; the one that the scenario means meets its trouble."""
         self._sent.requests += 1
         if await asyncio.to_thread(self._intents) < self._sent.requests:
             self._sent.unannounced += 1
         carried = partial(self._real.run, request, sink)
-        if _SIGNAL not in request.argv and _STOP not in request.argv:
-            return await carried()
-        self._sent.signals += 1
-        if self._meddling.reuse_pid and self._sent.signals == 1:
-            # After the script come its twin and its arguments; the first is the victim.
-            victim = json.loads(request.argv[request.argv.index(_SIGNAL) + 2])
-            await asyncio.to_thread(self._reuse_pid, int(victim["pid"]))
-        if self._connection.cut == "no" or self._sent.signals != self._connection.at_signal:
+        kind = kind_of(request)
+        number = self._sent.kinds.get(kind, 0) + 1
+        self._sent.kinds[kind] = number
+        if kind == "signal" and number == 1 and self._meddling != Meddling():
+            await asyncio.to_thread(self._meddle, victim_of(request))
+        wanted = self._connection
+        if wanted.cut == "no" or (kind, number) != (wanted.at, wanted.nth):
             return await carried()
         return await self._broken(carried)
 
