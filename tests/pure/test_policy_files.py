@@ -9,8 +9,11 @@ from agentops.errors import ConfigError
 from agentops.policy import parse_policy
 from agentops.policy.checking import differences, lint, run_cases
 from agentops.policy.explaining import explain
-from agentops.policy.ladder import grace_us
+from agentops.policy.guards import GUARDS
+from agentops.policy.hypotheses import TITLES
+from agentops.policy.ladder import ORDER, grace_us
 from agentops.policy.ledger import Terms
+from agentops.policy.needs import NEEDS
 from agentops.policy.view import SECOND_US, look
 from tests.support.simulated import config, moments
 
@@ -111,3 +114,20 @@ def test_learned_patience_raises_a_grace_and_never_lowers_it() -> None:
         told = replace(state, terms=replace(state.terms, learned_grace_s=learned))
         assert grace_us(look(told, config(), job, now_us), "interrupt") == seconds * SECOND_US
     assert Terms().learned_grace_s == 0
+
+
+def test_the_page_names_every_guard_hypothesis_phase_and_need() -> None:
+    """What the engine can say is explained where people look."""
+    page = (SHIPPED.parents[3] / "docs" / "policy.md").read_text(encoding="utf-8")
+    names = [name for name, _, _ in GUARDS] + list(TITLES) + list(NEEDS) + list(ORDER)
+    phases = {decision.phase for seed in range(12) for _, _, decision in moments(seed)}
+    missing = [name for name in [*names, *sorted(phases)] if name not in page]
+    assert missing == []
+
+
+def test_the_policy_on_the_page_is_one_that_loads() -> None:
+    """Its example is a whole file, and its own test passes."""
+    page = (SHIPPED.parents[3] / "docs" / "policy.md").read_text(encoding="utf-8")
+    example = page.split("```toml\n")[1].split("```")[0]
+    shown = run_cases(parse_policy(example, "docs/policy.md"))
+    assert all(case.passed for case in shown.cases)
