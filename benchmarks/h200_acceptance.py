@@ -187,13 +187,16 @@ def race(
             # Denser where the curve is steep; a look takes about 3 s of a GPU.
             next_look = now + max(4.0, 0.25 * (now - first))
         prepared = next(rows)
-        # The rate is a function of time, the same for all, whoever takes more steps.
+        # The rate is a function of time, the same for all, whoever takes more steps; it starts
+        # with the second step, since the first may be minutes of compilation.
         share = (now - first) / max(1e-9, seconds - first)
         number = 1 + round(share * (_RATE_STEPS - 1))
         runner.step(prepared, learning_rate(config.optimizer, number, _RATE_STEPS))
         steps += 1
         tokens += prepared.batch.tokens
-        if steps % 16 == 0:  # reading the clock waits for the device
+        if steps == 1:
+            first = now = clock.seconds()
+        elif steps % 16 == 0:  # reading the clock waits for the device
             now = clock.seconds()
         if steps in {1, 2, 10}:
             log(f"step {steps} done, loss {runner.loss():.3f}")
