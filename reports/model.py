@@ -93,10 +93,10 @@ class Mark(_Frozen):
 
 
 class Figure(_Frozen):
-    """A plot: lanes over time, or a line of values; marks carry their events."""
+    """A plot: lanes over time, one line of values, or a small line a row."""
 
     block: Literal["figure"] = "figure"
-    figure: Literal["lanes", "line"]
+    figure: Literal["lanes", "line", "multiples"]
     title: str
     unit: str
     rows: tuple[str, ...]

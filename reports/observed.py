@@ -42,6 +42,16 @@ def number(value: JsonValue, name: str) -> int | None:
     return found if isinstance(found, int) and not isinstance(found, bool) else None
 
 
+def reading(value: JsonValue, name: str) -> int | None:
+    """A number that a tool printed: plain, or with the reason why it is missing beside it.
+
+    >>> reading({"used": {"value": 3, "missing": None}}, "used"), reading({"used": 3}, "used")
+    (3, 3)
+    """
+    plain = number(value, name)
+    return plain if plain is not None else number(member(value, name), "value")
+
+
 def text(value: JsonValue, name: str) -> str | None:
     """A string member of an object, or None."""
     found = value.get(name) if isinstance(value, dict) else None
@@ -62,8 +72,10 @@ def items(value: JsonValue, name: str) -> list[JsonObject]:
 
 
 def listing(observation: JsonValue) -> Listing | None:
-    """A process table, or None for anything else."""
+    """A process table, or None for anything else (a card's holders are no process table)."""
     if not isinstance(observation, dict) or not isinstance(observation.get("processes"), list):
+        return None
+    if number(observation, "pid_namespace") is None:
         return None
     boot = text(observation, "boot_id") or ""
     namespace = number(observation, "pid_namespace") or 0
@@ -108,8 +120,21 @@ def wait_answer(observation: JsonValue) -> JsonObject | None:
 
 
 def gpu_rows(observation: JsonValue) -> list[JsonObject]:
-    """Devices of a GPU reading, each with index and memory."""
-    return [row for row in items(observation, "gpus") if number(row, "index") is not None]
+    """Devices of a GPU reading that the tool could make, each with index and memory."""
+    if text(observation, "state") not in {"ok", None}:
+        return []
+    rows = items(observation, "devices")
+    return [row for row in rows if reading(row, "index") is not None and "memory_used_mib" in row]
+
+
+def stopped_victims(observation: JsonValue) -> dict[ProcessKey, JsonObject]:
+    """Victims of a command that stops several processes, each with the signals that it got."""
+    found = {}
+    for row in items(observation, "victims"):
+        key = key_of(row.get("identity"))
+        if key is not None and isinstance(row.get("signals"), list):
+            found[key] = row
+    return found
 
 
 def scalars(value: JsonValue, prefix: str = "") -> Iterator[tuple[str, JsonValue]]:

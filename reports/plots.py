@@ -10,7 +10,7 @@ from journal import Event
 from journal.events import DecisionMade, VerdictReached
 from reports.evidence import Evidence, elapsed_ms
 from reports.model import Figure, Mark
-from reports.observed import JsonObject, ProcessKey, gpu_rows, heartbeat, number, text
+from reports.observed import JsonObject, ProcessKey, gpu_rows, heartbeat, number, reading, text
 from reports.predicates.progress import gpu_readings, heartbeats
 from reports.predicates.signals import listings, signals
 
@@ -70,10 +70,11 @@ def devices(evidence: Evidence) -> Iterator[Figure | None]:
     marks = []
     for event in gpu_readings(evidence):
         for row in gpu_rows(evidence.observation(event)):
-            used, index = number(row, "memory_used_mib"), number(row, "index")
+            used, index = reading(row, "memory_used_mib"), reading(row, "index")
             if used is not None:
                 marks.append(_point(evidence, event, f"device {index}", used, f"{used} MiB"))
-    yield _line(evidence, "Device memory in use", "MiB", marks)
+    figure = _line(evidence, "Device memory in use", "MiB", marks)
+    yield figure.model_copy(update={"figure": "multiples"}) if figure else None
 
 
 def _line(evidence: Evidence, title: str, unit: str, marks: list[Mark]) -> Figure | None:
@@ -188,15 +189,14 @@ def _lane(evidence: Evidence, key: ProcessKey) -> Iterator[Mark]:
             start = last = None
     if start is not None and last is not None:
         yield _span(evidence, row, start, last)
+    together: dict[str, list[str]] = {}
     for sent in signals(evidence):
         if sent.victim == key:
-            yield Mark(
-                row=row,
-                at_ms=_at(evidence, sent.intent),
-                label=f"{sent.signal}{'' if sent.delivered else ' not delivered'}",
-                event=sent.intent.id,
-                style="signal",
-            )
+            said = sent.signal if sent.delivered else f"{sent.signal} not delivered"
+            together.setdefault(sent.intent.id, []).append(said)
+    for intent, names in together.items():
+        at = _at(evidence, evidence.by_id[intent])
+        yield Mark(row=row, at_ms=at, label=", ".join(names), event=intent, style="signal")
 
 
 def _span(evidence: Evidence, row: str, start: Event, last: Event) -> Mark:

@@ -19,6 +19,9 @@ from reports.claims import Found, JsonObject, Predicate, ref
 from reports.evidence import Evidence
 from reports.observed import items, member, number, text
 
+# The lead in deciban at which the engine acts on an explanation.
+_MARGIN_DB = 10
+
 
 def decision_of(evidence: Evidence, args: JsonObject) -> JsonObject:
     """The decision in an event, or an empty one."""
@@ -111,15 +114,23 @@ def explanation(evidence: Evidence, args: JsonObject) -> Found:
     rows = items(found.value, "hypotheses")
     if found.unknown or len(rows) < 2:  # noqa: PLR2004  (a lead needs a runner-up)
         return Found(None, found.refs, unknown=True)
+    weights = _weights(decision_of(evidence, args), rows[0]["hypothesis"])
+    if weights and all(member(piece, "evidence") == "prior" for piece in weights):
+        return Found(None, found.refs, unknown=True)  # nothing was observed that weighs
     first, second = number(rows[0], "deciban"), number(rows[1], "deciban")
     value: JsonValue = {
         "leader": rows[0]["hypothesis"],
         "deciban": first,
         "lead": (first or 0) - (second or 0),
-        "because": _weights(decision_of(evidence, args), rows[0]["hypothesis"]),
+        "because": [*weights],
+        "close": [
+            row["hypothesis"]
+            for row in rows
+            if (first or 0) - (number(row, "deciban") or 0) < _MARGIN_DB
+        ],
     }
     others = tuple(str(row["hypothesis"]) for row in rows[1:])
-    strong = (first or 0) - (second or 0) >= 10  # noqa: PLR2004  (policy's own bar for acting)
+    strong = (first or 0) - (second or 0) >= _MARGIN_DB
     return Found(
         value, found.refs, alternatives=others, strength="likely" if strong else "possible"
     )

@@ -16,7 +16,7 @@ from journal.events import (
 )
 from reports.claims import Found, JsonObject, Predicate, ref
 from reports.evidence import Evidence, elapsed_ms
-from reports.observed import text
+from reports.observed import member, text
 from reports.predicates.decisions import explanation
 from reports.predicates.signals import Signalled, listings, signals
 
@@ -31,11 +31,11 @@ def mistakes(evidence: Evidence) -> Iterator[Named]:
             yield "mistake.unanswered", {"command_id": thread.command_id}
     for sent in signals(evidence):
         if sent.refusal:
-            yield "mistake.refused", {"event": sent.intent.id}
+            yield "mistake.refused", sent.args
         elif sent.delivered is not False and _outlived(evidence, sent):
-            yield "mistake.outlived", {"event": sent.intent.id}
+            yield "mistake.outlived", sent.args
         if sent.signal == "KILL" and not _gentler_before(evidence, sent):
-            yield "mistake.force_first", {"event": sent.intent.id}
+            yield "mistake.force_first", sent.args
     for event, payload in evidence.of(VerdictReached):
         if _earlier_verdict(evidence, event, payload):
             yield "mistake.verdict_changed", {"event": event.id}
@@ -60,7 +60,7 @@ def luck(evidence: Evidence) -> Iterator[Named]:
     """Rules that find a good end on thin support."""
     for sent in signals(evidence):
         if sent.delivered and sent.quality == "recheck":
-            yield "luck.recheck", {"event": sent.intent.id}
+            yield "luck.recheck", sent.args
     good = any(p.resolution in {"RECOVERED", "STOPPED"} for _, p in evidence.of(IncidentClosed))
     for thread in evidence.commands:
         if good and thread.outcome_word in {"unknown", "in doubt"} and thread.reconciled is None:
@@ -128,7 +128,9 @@ def _outlived(evidence: Evidence, sent: Signalled) -> Event | None:
 def _gentler_before(evidence: Evidence, sent: Signalled) -> bool:
     place = evidence.position[sent.intent.id]
     return any(
-        s.victim == sent.victim and s.signal in _GENTLE and evidence.position[s.intent.id] < place
+        s.victim == sent.victim
+        and s.signal in _GENTLE
+        and (evidence.position[s.intent.id], s.place) < (place, sent.place)
         for s in signals(evidence)
     )
 
@@ -147,7 +149,7 @@ def _earlier_verdict(evidence: Evidence, event: Event, payload: VerdictReached) 
 
 
 def _sent(evidence: Evidence, args: JsonObject) -> Signalled:
-    return next(s for s in signals(evidence) if s.intent.id == args["event"])
+    return next(s for s in signals(evidence) if s.args == args)
 
 
 def command_rule(evidence: Evidence, args: JsonObject) -> Found:
@@ -228,8 +230,7 @@ def unverified_rule(evidence: Evidence, _args: JsonObject) -> Found:
 def cause_rule(evidence: Evidence, args: JsonObject) -> Found:
     """The explanations that were still close to each other at the last decision that names any."""
     found = explanation(evidence, args)
-    leader = found.value.get("leader") if isinstance(found.value, dict) else None
-    value: JsonValue = {"hypotheses": [leader, *found.alternatives]}
+    value: JsonValue = {"hypotheses": member(found.value, "close") or []}
     return Found(value, found.refs)
 
 

@@ -23,7 +23,7 @@ def _listing(evidence: Evidence, event: Event) -> Listing:
 def signalled(evidence: Evidence, args: JsonObject) -> Found:
     """One signal: to which process, delivered or refused, and with which race quality."""
     for sent in signals(evidence):
-        if sent.intent.id == args["event"]:
+        if sent.args == args:
             value: JsonValue = {
                 "signal": sent.signal,
                 "pid": sent.victim.pid,

@@ -8,7 +8,7 @@ from pydantic import JsonValue
 from journal import Event
 from reports.claims import Found, JsonObject, Predicate, ref
 from reports.evidence import Evidence, elapsed_ms
-from reports.observed import gpu_rows, heartbeat, number, text
+from reports.observed import gpu_rows, heartbeat, number, reading, text
 
 
 def heartbeats(evidence: Evidence) -> tuple[Event, ...]:
@@ -66,10 +66,11 @@ def device_memory(evidence: Evidence, args: JsonObject) -> Found:
     event = evidence.event(str(args["event"]))
     rows = gpu_rows(evidence.observation(event))
     devices: list[JsonValue] = [
-        {"index": number(row, "index"), "used_mib": number(row, "memory_used_mib")} for row in rows
+        {"index": reading(row, "index"), "used_mib": reading(row, "memory_used_mib")}
+        for row in rows
     ]
     value: JsonValue = {"devices": devices, "count": len(devices)}
-    return Found(value, (ref(event, "/observation/gpus"),), unknown=not devices)
+    return Found(value, (ref(event, "/observation/devices"),), unknown=not devices)
 
 
 def checkpoint(evidence: Evidence, _args: JsonObject) -> Found:

@@ -13,6 +13,7 @@ from reports.model import Figure, Mark
 _WIDTH, _GUTTER, _RIGHT = 960, 168, 24
 _ROW, _TOP, _FOOT = 30, 14, 34
 _PLOT_HEIGHT = 190
+_MULTIPLE = 44
 _NAME_MAX = 22
 _TICKS = 6
 _MINUTE_S = 60
@@ -24,6 +25,9 @@ def draw(figure: Figure, number: int) -> Markup:
     if figure.figure == "lanes":
         height = _TOP + _ROW * len(figure.rows) + _FOOT
         body = Markup().join(_lanes(figure))
+    elif figure.figure == "multiples":
+        height = _TOP + _MULTIPLE * len(figure.rows) + _FOOT
+        body = Markup().join(_multiples(figure))
     else:
         height = _TOP + _PLOT_HEIGHT + _FOOT
         body = Markup().join(_line(figure))
@@ -93,7 +97,7 @@ def _shape(figure: Figure, mark: Mark, y: int) -> Markup:
             return Markup(
                 '<path class="signal" d="M{x} {a} l-6 -11 h12 z"/>'
                 '<text class="mark" x="{x}" y="{b}" text-anchor="middle">{t}</text>'
-            ).format(x=x, a=y + 3, b=y - 9, t=mark.label.split()[0])
+            ).format(x=x, a=y + 3, b=y - 9, t=mark.label)
         case "verdict":
             return Markup(
                 '<path class="verdict {v}" d="M{x} {a} l7 7 l-7 7 l-7 -7 z"/>{inside}'
@@ -110,6 +114,33 @@ def _verdict_sign(mark: Mark, x: str, y: int) -> Markup:
     return Markup('<text class="sign" x="{x}" y="{y}" text-anchor="middle">{s}</text>').format(
         x=x, y=y + 4, s=sign
     )
+
+
+def _multiples(figure: Figure) -> Iterator[Markup]:
+    """One small plot a row, all on one scale from nought, so that rows can be compared."""
+    high = max([mark.value or 0 for mark in figure.marks] + [1])
+    for place, row in enumerate(figure.rows):
+        base = _TOP + _MULTIPLE * (place + 1) - 6
+        marks = [m for m in figure.marks if m.row == row and m.value is not None]
+        yield Markup(
+            '<line class="grid" x1="{g}" x2="{r}" y1="{y}" y2="{y}"/>'
+            '<text class="name" x="{t}" y="{y}" text-anchor="end">{name}</text>'
+        ).format(g=_GUTTER, r=_WIDTH - _RIGHT, y=base, t=_GUTTER - 10, name=row)
+        heights = [base - (_MULTIPLE - 14) * (m.value or 0) // high for m in marks]
+        points = " ".join(f"{_x(figure, m.at_ms)},{y}" for m, y in zip(marks, heights, strict=True))
+        yield Markup('<polyline class="line s0" points="{p}"/>').format(p=points)
+        for mark, y in zip(marks, heights, strict=True):
+            dot = Markup('<circle class="dot s0" cx="{x}" cy="{y}" r="3"/>')
+            yield _linked(mark, dot.format(x=_x(figure, mark.at_ms), y=y))
+        if marks:
+            x = float(_x(figure, marks[-1].at_ms))
+            after = x < _WIDTH - 120  # room for a value behind the last reading
+            yield Markup('<text class="tick" x="{x}" y="{y}" text-anchor="{a}">{t}</text>').format(
+                x=f"{x + (8 if after else -8):.1f}",
+                y=heights[-1] - 5,
+                a="start" if after else "end",
+                t=f"{marks[-1].value} {figure.unit}",
+            )
 
 
 def _line(figure: Figure) -> Iterator[Markup]:

@@ -1,6 +1,6 @@
 """Sections for a reader in a hurry: summary, key numbers, overview of the commands, context."""
 
-from journal.events import ApprovalRequested, IncidentNoted, ProposalReceived
+from journal.events import ApprovalRequested, IncidentNoted, ProposalReceived, VerdictReached
 from reports.model import Heading, Section
 from reports.predicates.learning import mistakes, questions
 from reports.predicates.signals import signals
@@ -11,16 +11,23 @@ _PROGRESS_MIN = 2
 
 def summary(author: Author) -> Section:
     """First symptom, what was done, how it was checked, what stays open."""
+    evidence = author.evidence
+    reached = [event for event, _ in evidence.of(VerdictReached)]
+    weighed = author.known_of(
+        ("decision.explanation", {"event": event.id}) for event in evidence.decisions.values()
+    )
     return author.section(
         "summary",
         paragraph(
             author.say("incident.opened"),
+            author.say("verdict.reached", event=reached[0].id) if len(reached) > 1 else None,
+            *weighed[-1:],
             author.say("signal.tally"),
-            *author.all_of(list(mistakes(author.evidence))[:2]),
+            *author.all_of(list(mistakes(evidence))[:2]),
             author.known("progress.resumed"),
             author.say("verdict.verification"),
             author.say("incident.closed"),
-            *author.all_of(list(questions(author.evidence))[:1]),
+            *author.all_of(list(questions(evidence))[:1]),
         ),
     )
 
@@ -51,7 +58,7 @@ def overview(author: Author) -> Section:
     return author.section(
         "overview",
         author.table("command.account", commands),
-        author.table("signal.sent", [{"event": s.intent.id} for s in sent]),
+        author.table("signal.sent", [s.args for s in sent]),
     )
 
 
