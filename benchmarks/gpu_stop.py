@@ -104,7 +104,7 @@ class Cli:
 
 def used_mib(status: dict[str, object]) -> list[int]:
     """Used memory of each card."""
-    return [device["memory_used_mib"]["value"] for device in status["devices"]]  # type: ignore[index,attr-defined] # JSON
+    return [device["memory_used_mib"]["value"] for device in status["devices"]]  # type: ignore[attr-defined] # JSON
 
 
 def stop_one(cli: Cli, name: str, holder: tuple[str, ...]) -> dict[str, object]:
@@ -114,7 +114,12 @@ def stop_one(cli: Cli, name: str, holder: tuple[str, ...]) -> dict[str, object]:
     said = cli.run("incident", "open", title, "--job", name, "--json")
     incident = json.loads(said)["incident"]
     baseline = used_mib(cli.do("gpu_status", incident))
-    job = {"argv": list(holder), "cwd": "/tmp", "log": str(log), "launch_id": f"holder-{name}"}
+    job = {
+        "argv": list(holder),
+        "cwd": str(cli.folder),
+        "log": str(log),
+        "launch_id": f"holder-{name}",
+    }
     launched = cli.do("launch", incident, **job)
     if not launched["started"]:
         raise SystemExit(f"not launched: {launched}")
@@ -165,8 +170,8 @@ def main() -> None:
             log, beat = cli.folder / f"{name}.log", cli.folder / f"{name}.json"
             policy.write(JOB.format(name=name, beat=beat, log=log))
     for name in names:
-        beat = str(cli.folder / f"{name}.json")
-        holder = (sys.executable, "-c", HOLD, name, str(options.gib), options.holder, beat)
+        shown = str(cli.folder / f"{name}.json")
+        holder = (sys.executable, "-c", HOLD, name, str(options.gib), options.holder, shown)
         summary[name] = stop_one(cli, name, holder)
     cli.run("verify")
     cli.run("replay")
