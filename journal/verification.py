@@ -84,7 +84,7 @@ def verify(
         finding = _with_index(finding, ranges, compared, index)
     remarks += [remark for check in checks.values() for remark in check.remarks]
     remarks += judging.remarks
-    status = _status(finding, ranges)
+    status = status_of(finding, ranges)
     lines = tuple(one.line for one in judging.trusted)
     return Verification(journal_id, status, ranges, finding, tuple(remarks), lines)
 
@@ -106,7 +106,8 @@ def verify_chain(path: Path) -> tuple[int, Finding | None]:
     return total, None
 
 
-def _status(finding: Finding | None, ranges: Sequence[Ranges]) -> Status:
+def status_of(finding: Finding | None, ranges: Sequence[Ranges]) -> Status:
+    """One word for it all: a yes needs every event of at least one stream below an anchor."""
     if finding is not None:
         return "tampered"
     if any(one.sealed < one.size for one in ranges):
