@@ -22,18 +22,22 @@ def register(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") ->
     listing = commands.add_parser("approvals", help="questions that wait for a person")
     listing.set_defaults(run=_list)
     granting = commands.add_parser("approve", help="say yes to one question, once")
-    granting.add_argument("approval", metavar="ID")
+    granting.add_argument("approval", metavar="ID", help="or an unambiguous prefix")
     granting.set_defaults(run=_approve)
     denying = commands.add_parser("deny", help="say no to one question")
-    denying.add_argument("approval", metavar="ID")
-    denying.add_argument("--reason", default="no reason given", metavar="TEXT")
+    denying.add_argument("approval", metavar="ID", help="or an unambiguous prefix")
+    denying.add_argument(
+        "--reason", default="no reason given", metavar="TEXT", help="why; it goes on record"
+    )
     denying.set_defaults(run=_deny)
     freezing = commands.add_parser("freeze", help="stop all acting, on one host or everywhere")
     thawing = commands.add_parser("thaw", help="allow acting again")
     for parser, run in ((freezing, _freeze), (thawing, _thaw)):
-        parser.add_argument("host", metavar="HOST", nargs="?")
+        parser.add_argument("host", metavar="HOST", nargs="?", help="this one; or --all")
         parser.add_argument("--all", action="store_true", help="on every host")
-        parser.add_argument("--reason", default="no reason given", metavar="TEXT")
+        parser.add_argument(
+            "--reason", default="no reason given", metavar="TEXT", help="why; it goes on record"
+        )
         parser.set_defaults(run=run)
     for parser in (listing, granting, denying, freezing, thawing):
         add_json_option(parser)

@@ -34,7 +34,7 @@ def register(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") ->
     """Add the commands."""
     do = commands.add_parser("do", help="run one typed command on a host")
     do.add_argument("command", metavar="COMMAND", help="see agentops commands")
-    do.add_argument("--host", required=True, metavar="NAME")
+    do.add_argument("--host", required=True, metavar="NAME", help="where")
     do.add_argument(
         "--arg",
         action="append",
@@ -42,7 +42,12 @@ def register(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") ->
         metavar="KEY=VALUE",
         help="one argument; lists and objects as JSON",
     )
-    do.add_argument("--reason", default="asked for on the command line", metavar="TEXT")
+    do.add_argument(
+        "--reason",
+        default="asked for on the command line",
+        metavar="TEXT",
+        help="why; it goes on record",
+    )
     do.add_argument("--incident", metavar="ID", help="the incident that it belongs to")
     do.add_argument("--plan", action="store_true", help="show what would be sent; send nothing")
     add_json_option(do)

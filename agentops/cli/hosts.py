@@ -26,18 +26,23 @@ def register(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") ->
         metavar="ACTION", required=True
     )
     add = hosts.add_parser("add", help="add a host; its key is shown and asked for on first use")
-    add.add_argument("name", metavar="NAME")
+    add.add_argument("name", metavar="NAME", help="what commands will call it")
     add.add_argument("--local", action="store_true", help="this machine, without SSH")
     add.add_argument("--address", metavar="HOST", default="", help="host name or IP address")
-    add.add_argument("--port", type=int, default=22)
-    add.add_argument("--user", default="root")
+    add.add_argument("--port", type=int, default=22, help="of its SSH server")
+    add.add_argument("--user", default="root", help="who logs in")
     add.add_argument("--key", type=Path, metavar="FILE", help="private key file")
     add.add_argument("--jump", metavar="NAME", help="go through this host of the inventory")
     add.add_argument(
         "--layer", action="append", default=[], metavar="KIND:ARG", help="pct:200, docker:NAME, …"
     )
-    add.add_argument("--tier", choices=("dev", "prod", "unknown"), default="unknown")
-    add.add_argument("--label", action="append", default=[], metavar="LABEL")
+    add.add_argument(
+        "--tier",
+        choices=("dev", "prod", "unknown"),
+        default="unknown",
+        help="how careful to be: only on dev do standing approvals hold",
+    )
+    add.add_argument("--label", action="append", default=[], metavar="LABEL", help="may repeat")
     add.add_argument(
         "--fingerprint",
         metavar="SHA256:…",
@@ -50,7 +55,7 @@ def register(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") ->
     listing.set_defaults(run=_list)
 
     check = hosts.add_parser("check", help="does the host still show its pinned key?")
-    check.add_argument("name", metavar="NAME")
+    check.add_argument("name", metavar="NAME", help="a host of the inventory")
     add_json_option(check)
     check.set_defaults(run=_check)
 

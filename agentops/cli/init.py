@@ -46,7 +46,9 @@ _JOB = """
 def register(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
     """Add the command."""
     parser = commands.add_parser("init", help="write agentops.toml, policy.toml and a journal")
-    parser.add_argument("folder", metavar="FOLDER", nargs="?", type=Path, default=Path())
+    parser.add_argument(
+        "folder", metavar="FOLDER", nargs="?", type=Path, default=Path(), help="of the project"
+    )
     parser.set_defaults(run=_init)
 
 

@@ -24,14 +24,18 @@ def register(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") ->
     testing = actions.add_parser(
         "test", help="run the tests inside the file; every rule is reached"
     )
-    testing.add_argument("file", metavar="FILE", nargs="?", type=Path)
+    testing.add_argument(
+        "file", metavar="FILE", nargs="?", type=Path, help="default: the one in force"
+    )
     testing.set_defaults(run=_test)
     linting = actions.add_parser("lint", help="what is probably not meant")
-    linting.add_argument("file", metavar="FILE", nargs="?", type=Path)
+    linting.add_argument(
+        "file", metavar="FILE", nargs="?", type=Path, help="default: the one in force"
+    )
     linting.set_defaults(run=_lint)
     comparing = actions.add_parser("diff", help="each key in which two files differ")
-    comparing.add_argument("old", metavar="OLD", type=Path)
-    comparing.add_argument("new", metavar="NEW", type=Path)
+    comparing.add_argument("old", metavar="OLD", type=Path, help="a policy file")
+    comparing.add_argument("new", metavar="NEW", type=Path, help="the one to compare it with")
     comparing.set_defaults(run=_diff)
     explaining = actions.add_parser(
         "explain", help="why a decision was made, and what would flip it"

@@ -54,7 +54,7 @@ def register(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") ->
     show.set_defaults(run=_show)
 
     query = commands.add_parser("query", help="SQL over the index (tables: docs/journal.md)")
-    query.add_argument("sql", metavar="SQL")
+    query.add_argument("sql", metavar="SQL", help="one statement; it reads only")
     query.add_argument("--csv", action="store_true", help="comma-separated values")
     add_json_option(query)
     add_journal_option(query)

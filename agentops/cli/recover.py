@@ -29,7 +29,7 @@ def register(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") ->
         "recover", help="observe a job, find out what is wrong, mend it, prove that it runs"
     )
     parser.add_argument("job", metavar="JOB", help="a [job.NAME] of policy.toml")
-    parser.add_argument("--host", required=True, metavar="NAME")
+    parser.add_argument("--host", required=True, metavar="NAME", help="where it runs")
     parser.add_argument("--incident", metavar="ID", help="go on with this open incident")
     parser.add_argument("--stop", action="store_true", help="stop the job and leave it stopped")
     parser.add_argument(

@@ -24,9 +24,11 @@ _FORMATS = ("md", "html", "json")
 def register(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
     """Add the command."""
     report = commands.add_parser("report", help="the report on one incident (default: the latest)")
-    report.add_argument("incident", metavar="INCIDENT", nargs="?")
-    report.add_argument("--depth", choices=get_args(Depth), default="incident")
-    report.add_argument("--format", choices=_FORMATS, default="md")
+    report.add_argument("incident", metavar="INCIDENT", nargs="?", help="default: the latest")
+    report.add_argument(
+        "--depth", choices=get_args(Depth), default="incident", help="how much is told"
+    )
+    report.add_argument("--format", choices=_FORMATS, default="md", help="of the text")
     report.add_argument("--output", type=Path, metavar="FILE", help="write it there, not to stdout")
     add_journal_option(report)
     report.set_defaults(run=_report)
