@@ -26,10 +26,17 @@ _RUN = '\n\nif __name__ == "__main__":\n    main()\n'
 _LOCAL_IMPORT = re.compile(r"^from agentops\.\S+ import (?:\([^)]*\)|[^\n(]*)\n", re.MULTILINE)
 _NEEDS_PYTHON = 'echo "python3 3.9 or newer was not found on PATH=$PATH" >&2; exit 69'
 NO_PYTHON_STATUS = 69
-# The version is read from its text: starting an interpreter to ask costs more than the answer.
+_TOO_OLD_STATUS = 177
+# The interpreter that would run the script looks at its own version first: a start more, only to
+# ask, would cost as much as the answer.
+_BOOT = (
+    f"import sys\nif sys.version_info < (3, 9): sys.exit({_TOO_OLD_STATUS})\n"
+    'exec(compile(sys.argv.pop(1), "agentops", "exec"))'
+)
 _CHOOSE = (
-    'p=$1 s=$2; shift 2; case $(python3 -V 2>/dev/null) in "Python 3."[1-9][0-9]* | "Python 3.9"*) '
-    'exec python3 -I -S -c "$p" "$@" ;; *) exec sh -c "$s" agentops "$@" ;; esac'
+    "p=$1 s=$2; shift 2; if command -v python3 >/dev/null 2>&1; then "
+    f'python3 -I -S -c \'{_BOOT}\' "$p" "$@"; r=$?; [ $r -eq {_TOO_OLD_STATUS} ] || exit $r; fi; '
+    'exec sh -c "$s" agentops "$@"'
 )
 
 
