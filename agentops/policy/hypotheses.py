@@ -111,7 +111,7 @@ def advance(about: Interrupted) -> int | None:
 def _advances(about: Interrupted) -> bool:
     # One step may have been in flight when the interrupt came; two were begun after it.
     made = advance(about)
-    return made is not None and made >= 2  # noqa: PLR2004 - reason above
+    return made is not None and made >= 2 and not _finalizing(about)  # noqa: PLR2004 - reason above
 
 
 def _stands(about: Interrupted) -> bool:
@@ -131,6 +131,19 @@ def interrupt_in_log(about: Interrupted) -> bool:
     marks = ("F73", "interrupt_taken")
     old = sum(before.count(mark) for mark in marks) if before is not None else 0
     return sum(after[-1].count(mark) for mark in marks) > old
+
+
+def _finalizing(about: Interrupted) -> bool:
+    """The log shows that the interpreter gave up waiting for threads, and one thread is left.
+
+    The last heartbeat is then older than that: it says nothing of what goes on.
+    """
+    if about.act is None or about.process.threads != 1:
+        return False
+    after = about.view.tails_after(about.act.last_order)
+    before = about.view.tail_before(about.act.order)
+    old = before.count("F73") if before is not None else 0
+    return bool(after) and after[-1].count("F73") > old
 
 
 def _no_interrupt_in_log(about: Interrupted) -> bool:
@@ -162,6 +175,7 @@ def _trains_on(about: Interrupted) -> bool:
         and beat.order > about.act.last_order
         and beat.state == "training"
         and not beat.checkpoint_writing
+        and not _finalizing(about)
     )
 
 
@@ -193,7 +207,7 @@ TABLE: tuple[Evidence, ...] = (
         "process state",
         "it is in uninterruptible sleep",
         _stuck,
-        {"H1": -10, "H2": -3, "H3": -10, "H4": -10, "H5": -10, "H6": 20, "H7": -10},
+        {"H1": -10, "H2": -3, "H3": -10, "H4": -10, "H5": -10, "H6": 20, "H7": -20},
     ),
     Evidence(
         "state_interruptible", "process state", "its state can be woken", _not_stuck, {"H6": -20}
@@ -212,6 +226,13 @@ TABLE: tuple[Evidence, ...] = (
         "the log shows the interrupt and steps advance",
         _taken_and_goes_on,
         {"H1": -20, "H2": -5, "H3": 20, "H4": -20, "H5": -3, "H6": -10, "H7": -20},
+    ),
+    Evidence(
+        "finalizing",
+        "threads",
+        "the interpreter no longer waits for threads, and one is left",
+        _finalizing,
+        {"H1": -20, "H2": 20, "H3": -20, "H4": -20, "H7": -10},
     ),
     Evidence(
         "no_interrupt_in_log",

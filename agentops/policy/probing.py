@@ -45,7 +45,7 @@ PROBES = (
         2,
     ),
     Probe("read_heartbeat", ("steps_advance", "steps_stand", "winding_down", "trains_on"), 0, 1),
-    Probe("tail_log", ("taken_steps_advance", "no_interrupt_in_log"), 0, 1),
+    Probe("tail_log", ("taken_steps_advance", "no_interrupt_in_log", "finalizing"), 0, 1),
 )
 
 

@@ -1,0 +1,64 @@
+"""``agentops bench simulate``: the engine in simulated worlds, under seeds, with an oracle."""
+
+import argparse
+import os
+from pathlib import Path
+
+from agentops.bench.seeds import SeedTally, run_seeds
+from agentops.cli.context import add_json_option
+from agentops.cli.policies import shipped_text
+from agentops.cli.policy import read_file
+from agentops.cli.printing import console, emit
+from agentops.cli.status import Status
+from agentops.errors import UsageError
+from agentops.policy import parse_policy
+
+_TELL_EVERY = 1_000
+
+
+def add_simulate(verbs: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    """Add the verb."""
+    parser = verbs.add_parser("simulate", help="run the engine in simulated worlds; no host needed")
+    parser.add_argument("--seeds", type=int, default=1_000, metavar="N", help="how many (1000)")
+    parser.add_argument("--first", type=int, default=0, metavar="K", help="the first seed (0)")
+    parser.add_argument("--seed", type=int, metavar="K", help="this one seed, told in full")
+    parser.add_argument("--policy", type=Path, metavar="FILE", help="rules to run under (shipped)")
+    parser.add_argument("--side-by-side", type=int, metavar="N", help="processes (all cores)")
+    add_json_option(parser)
+    parser.set_defaults(run=_simulate)
+
+
+def _simulate(arguments: argparse.Namespace) -> Status:
+    if arguments.policy is None:
+        rules = parse_policy(shipped_text(), "dev.toml")
+    else:
+        rules = read_file(arguments.policy)
+    seeds = range(arguments.first, arguments.first + arguments.seeds)
+    if arguments.seed is not None:
+        seeds = range(arguments.seed, arguments.seed + 1)
+    side_by_side = arguments.side_by_side or os.cpu_count() or 1
+    if not seeds or side_by_side < 1:
+        raise UsageError("bench simulate: --seeds and --side-by-side must be 1 or more")
+    if len(seeds) == 1:
+        side_by_side = 1
+    tally = SeedTally()
+    progress = console(to_stderr=True)
+    for run in run_seeds(rules, seeds, side_by_side=side_by_side):
+        tally.add(run)
+        if len(seeds) == 1:
+            progress.print(f"{run.drawn}", soft_wrap=True)
+            progress.print(f"{run.resolution}: {run.reason}; {' '.join(run.signals)}")
+        if run.findings:
+            progress.print(f"RED seed {run.seed}: {'; '.join(run.findings)}", soft_wrap=True)
+            progress.print(f"  again: agentops bench simulate --seed {run.seed}")
+        elif tally.seeds % _TELL_EVERY == 0:
+            progress.print(f"{tally.seeds} seeds, {len(tally.red)} red")
+    if arguments.json:
+        emit(tally.json())
+    else:
+        console().print(
+            f"{tally.seeds} seeds, {tally.decisions} decisions, {len(tally.red)} red; "
+            + ", ".join(f"{name} {count}" for name, count in sorted(tally.resolutions.items())),
+            soft_wrap=True,
+        )
+    return Status.NO if tally.red else Status.YES
