@@ -117,6 +117,7 @@ class Heading(_Frozen):
     title: str
     anchor: str | None = None
     code: bool = False
+    level: int = 3
 
 
 Block = Annotated[

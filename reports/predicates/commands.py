@@ -4,6 +4,7 @@ Every one takes ``command_id`` (for a denial its event id). Not here: signals an
 (``reports.predicates.processes``), decisions (``reports.predicates.decisions``).
 """
 
+import hashlib
 import posixpath
 
 from pydantic import JsonValue
@@ -63,6 +64,22 @@ def sent(evidence: Evidence, args: JsonObject) -> Found:
         },
         (ref(event, "/data/argv"),),
     )
+
+
+def typed(evidence: Evidence, args: JsonObject) -> Found:
+    """The typed arguments, as recorded with the intent."""
+    event = thread_of(evidence, args).first
+    payload = event.payload
+    assert isinstance(payload, CommandIntended | CommandDenied)  # noqa: S101
+    return Found(payload.arguments, (ref(event, "/data/arguments"),))
+
+
+def line(evidence: Evidence, args: JsonObject) -> Found:
+    """How many words the command line has, and the digest of them all."""
+    event = thread_of(evidence, args).first
+    argv = getattr(event.payload, "argv", ())
+    whole = hashlib.sha256("\0".join(argv).encode("utf-8", "surrogateescape")).hexdigest()
+    return Found({"words": len(argv), "sha256": whole}, (ref(event, "/data/argv"),))
 
 
 def outcome(evidence: Evidence, args: JsonObject) -> Found:
@@ -258,6 +275,8 @@ def reconciled(evidence: Evidence, args: JsonObject) -> Found:
 
 PREDICATES = (
     Predicate("command.sent", "OBSERVED", "shown", sent),
+    Predicate("command.typed", "OBSERVED", "shown", typed),
+    Predicate("command.line", "OBSERVED", "shown", line),
     Predicate("command.outcome", "OBSERVED", "shown", outcome),
     Predicate("command.account", "OBSERVED", "shown", account),
     Predicate("command.output", "OBSERVED", "shown", output),

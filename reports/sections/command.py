@@ -4,15 +4,20 @@ Overview, context, why, how, assumptions, what went otherwise, input and output 
 here: sections on the incident as a whole.
 """
 
+import hashlib
+import json
+import shlex
+
 from journal.events import CommandIntended
 from reports.evidence import CommandThread
-from reports.model import Block, Excerpt, Section, Sentence
+from reports.model import Block, Excerpt, Missing, Section, Sentence
 from reports.predicates.commands import definition_of
 from reports.predicates.learning import luck, mistakes, strengths
 from reports.sections.author import Author, Named, bullets, paragraph
 from reports.sections.opening import heading
 
 _EXCERPT_BYTES = 2_000
+_WORD_CHARS = 200
 
 
 def chapters(author: Author) -> Section:
@@ -27,31 +32,60 @@ def _chapter(author: Author, thread: CommandThread) -> list[Block | None]:
     args = {"command_id": thread.command_id}
     return [
         heading(thread.name, anchor=thread.first.id, code=True),
-        _argv(author, thread) or paragraph(author.say("command.sent", **args)),
-        paragraph(author.say("command.outcome", **args), author.known("command.output", **args)),
-        *_outputs(author, thread),
-        paragraph(*author.known_of([("command.reason", args), ("command.authority", args)])),
-        paragraph(*_decision(author, thread)),
-        bullets(author.known_of(_assumed(author, thread)), ordered=True),
-        bullets(author.known_of(_about(author, thread))),
-        paragraph(
-            *author.known_of(
-                [
-                    ("command.observed", args),
-                    ("command.silence", args),
-                    ("command.reconciled", args),
-                ]
-            )
+        *_part(
+            author,
+            "message",
+            paragraph(author.say("command.sent", **args)),
+            *_argv(author, thread),
+            paragraph(
+                author.say("command.outcome", **args), author.known("command.output", **args)
+            ),
+            *_outputs(author, thread),
+        ),
+        *_part(
+            author,
+            "why",
+            paragraph(*author.known_of([("command.reason", args), ("command.authority", args)])),
+        ),
+        *_part(author, "how", paragraph(*_decision(author, thread))),
+        *_part(
+            author, "assumptions", bullets(author.known_of(_assumed(author, thread)), ordered=True)
+        ),
+        *_part(author, "mistakes", bullets(author.known_of(_about(author, thread)))),
+        *_part(author, "input_knowledge", paragraph(author.known("command.silence", **args))),
+        *_part(
+            author,
+            "output_knowledge",
+            paragraph(*author.known_of([("command.observed", args), ("command.reconciled", args)])),
         ),
     ]
 
 
-def _argv(author: Author, thread: CommandThread) -> Block | None:
-    payload = thread.first.payload
+def _part(author: Author, title: str, *blocks: Block | None) -> list[Block]:
+    """One part of a chapter under its own heading; it says so when nothing is recorded."""
+    kept = [block for block in blocks if block is not None]
+    return [heading(author.words.titles[title], level=4), *(kept or [Missing()])]
+
+
+def _argv(author: Author, thread: CommandThread) -> list[Block]:
+    """Arguments as typed, and the command line as sent, its long words by length and digest."""
+    event = thread.first
+    payload = event.payload
     if not isinstance(payload, CommandIntended):
-        return None
-    sentence = author.say("command.sent", command_id=thread.command_id)
-    return Excerpt(sentence=sentence, text=" ".join(payload.argv)[:_EXCERPT_BYTES])
+        return []
+    args = {"command_id": thread.command_id}
+    words = [word if len(word) <= _WORD_CHARS else _digested(word) for word in payload.argv]
+    typed = json.dumps(payload.arguments, sort_keys=True, ensure_ascii=False)
+    return [
+        Excerpt(sentence=author.say("command.typed", **args), text=typed[:_EXCERPT_BYTES]),
+        Excerpt(sentence=author.say("command.line", **args), text=shlex.join(words)),
+    ]
+
+
+def _digested(word: str) -> str:
+    """A long word by its length and the beginning of its digest."""
+    digest = hashlib.sha256(word.encode("utf-8", "surrogateescape")).hexdigest()
+    return f"…{len(word)} characters, sha256 {digest[:12]}…"
 
 
 def _outputs(author: Author, thread: CommandThread) -> list[Block | None]:

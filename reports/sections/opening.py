@@ -131,6 +131,8 @@ def mistaken(author: Author) -> Section:
     return author.section("mistakes", bullets(author.all_of(mistakes(author.evidence))))
 
 
-def heading(title: str, anchor: str | None = None, *, code: bool = False) -> Heading:
+def heading(
+    title: str, anchor: str | None = None, *, code: bool = False, level: int = 3
+) -> Heading:
     """A heading inside a section."""
-    return Heading(title=title, anchor=anchor, code=code)
+    return Heading(title=title, anchor=anchor, code=code, level=level)
