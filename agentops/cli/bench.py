@@ -19,6 +19,7 @@ from agentops.box.namespaces import isolation
 from agentops.cli.context import add_json_option
 from agentops.cli.policies import shipped_text
 from agentops.cli.printing import console, emit
+from agentops.cli.simulating import add_simulate
 from agentops.cli.status import Status
 from agentops.errors import UsageError
 
@@ -44,6 +45,7 @@ def register(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") ->
     stop.add_argument("--side-by-side", type=_positive, metavar="N", help="runs at a time")
     add_json_option(stop)
     stop.set_defaults(run=_stop)
+    add_simulate(verbs)
 
 
 def _positive(text: str) -> int:
