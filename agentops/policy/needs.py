@@ -10,6 +10,7 @@ from agentops.policy.config import Need, Repair
 from agentops.policy.decision import Close, Judge, Pause, RuleHit, Step
 from agentops.policy.learning import BEAT, file_subject, finite
 from agentops.policy.ledger import Sample
+from agentops.policy.suspecting import suspected
 from agentops.policy.view import ENDED_STATES, SECOND_US, View
 from journal.events import JsonObject
 
@@ -117,6 +118,9 @@ def _stop_requested(view: View) -> Step:
         return _need("requested", "the operator asked for a stop", events)
     if view.roles.candidates and view.heartbeat_exists is not True:
         return _ambiguous(view)
+    unclear = suspected(view)
+    if unclear is not None:
+        return unclear
     if view.verdict("members_absent") is None:
         condition: JsonObject = {"kind": "members_absent", "identities": []}
         reason = "a whole listing shows no process with a proven role"
@@ -150,8 +154,11 @@ def _nobody(view: View) -> Step:
         return Step(
             Close("NOTHING_TO_DO", reason, evidence), (RuleHit("steady", reason, evidence),)
         )
-    if beat is None and view.heartbeat_exists is not True and view.roles.candidates:
-        return _ambiguous(view)
+    unclear = suspected(view)
+    if unclear is None and beat is None and view.roles.candidates:
+        unclear = _ambiguous(view) if view.heartbeat_exists is not True else None
+    if unclear is not None:
+        return unclear
     if view.job.launch is None:
         reason = "nothing of the job runs, and the policy file does not say how to start it"
         return Step(Close("HANDED_OVER", reason, events), (RuleHit("need-gone", reason, events),))

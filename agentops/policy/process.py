@@ -17,6 +17,7 @@ class Process:
 
     pid: int
     ppid: int
+    pgid: int
     sid: int
     state: str
     uid: int
@@ -74,6 +75,7 @@ def read_process(row: JsonValue) -> Process | None:
     return Process(
         pid=pid,
         ppid=number(row.get("ppid")),
+        pgid=number(row.get("pgid")),
         sid=number(row.get("sid")),
         state=text(row.get("state"))[:1],
         uid=number(row.get("uid")),

@@ -47,8 +47,8 @@ class Roles:
     """The newest table, sorted by role. All living; a zombie has ended and is in none of them.
 
     trainers are the roots (whom an interrupt is meant for), workers the rest of their trees;
-    suspects look exactly like a member that ended and may be its successor; candidates match the
-    job's selector without any proof; reasons tell, by process, what made it a member.
+    suspects look exactly like the job, or are in a session that it left behind; candidates match
+    the job's selector without any proof; reasons tell, by process, what made it a member.
     """
 
     trainers: tuple[Process, ...] = ()
@@ -117,11 +117,19 @@ def find_roles(
     trainers = _roots(rest, state)
     roots = {process.key for process in trainers}
     others = [process for process in living if process.key not in reasons]
+    suspected = {
+        process.key
+        for process in (*_lookalikes(state, job, others), *_orphans(state, living, others))
+    }
     return Roles(
         trainers=trainers,
         workers=tuple(process for process in rest if process.key not in roots),
         supervisors=supervisors,
-        suspects=_suspects(state, job, config, others),
+        suspects=tuple(
+            process
+            for process in others
+            if not is_protected(process, config) and process.key in suspected
+        ),
         candidates=tuple(
             process
             for process in others
@@ -244,29 +252,44 @@ def _roots(inside: Iterable[Process], state: PolicyState) -> tuple[Process, ...]
     return tuple(sorted(roots, key=_place))
 
 
-def _suspects(
-    state: PolicyState, job: Job, config: PolicyConfig, others: Iterable[Process]
-) -> tuple[Process, ...]:
-    """Non-members with the very command line and folder of a member.
+def _lookalikes(state: PolicyState, job: Job, others: Iterable[Process]) -> tuple[Process, ...]:
+    """Non-members with the very command line, folder and user of a member.
 
-    A younger one may be its successor; an older one that the job's selector finds may be a second
-    start of the same job.
+    A younger one may be a successor; an older one that the job's selector finds may be a second
+    start of the same job. Where no member was ever known, the declared launch is the likeness: such
+    a process may not have written its heartbeat yet.
     """
     known: dict[str, int] = {}
     for member in state.members:
         if member.role != "worker":
             known[member.cmdline_sha256] = member.identity.start_ticks
-    oldest = min(known.values(), default=None)
-    if oldest is None:
+    if known:
+        oldest = min(known.values())
+        return tuple(
+            process
+            for process in others
+            if (process.start_ticks > oldest or selects(job.role_match, process))
+            and process.cmdline
+            and cmdline_digest(process) in known
+        )
+    launch = job.launch
+    if launch is None:
         return ()
-    return tuple(
-        process
-        for process in others
-        if (process.start_ticks > oldest or selects(job.role_match, process))
-        and process.cmdline
-        and cmdline_digest(process) in known
-        and not is_protected(process, config)
-    )
+    return tuple(p for p in others if (p.cmdline, p.cwd) == (launch.argv, launch.cwd))
+
+
+def _orphans(
+    state: PolicyState, living: Iterable[Process], others: Iterable[Process]
+) -> tuple[Process, ...]:
+    """Non-members in the session or group of the process that wrote the heartbeat and is gone.
+
+    The kernel gives no number away while a session or group bears it, yet the number may have been
+    somebody else's since: this makes them suspects and not members.
+    """
+    pid = beat_value(state.facts, "pid")
+    if not isinstance(pid, int) or any(process.pid == pid for process in living):
+        return ()
+    return tuple(process for process in others if pid in {process.sid, process.pgid})
 
 
 def as_members(roles: Roles, table: ProcessTable) -> tuple[Member, ...]:

@@ -10,6 +10,7 @@ from agentops.policy.ladder import climb, grace_us
 from agentops.policy.ledger import Judged
 from agentops.policy.process import Process
 from agentops.policy.processes import ProcessTable
+from agentops.policy.suspecting import suspected
 from agentops.policy.view import SECOND_US, View
 from journal.events import Identity, JsonObject
 
@@ -100,7 +101,7 @@ def proof_of_absence(view: View) -> Step:
     table = view.table
     if table is None:
         return Step(moves.list_processes(), (RuleHit("proof", "nothing was listed yet"),))
-    awaited = _suspected(view)
+    awaited = suspected(view)
     if awaited is not None:
         return awaited
     since = max(view.acted_order, _last_seen_alive(view))
@@ -149,27 +150,3 @@ def _judged(view: View, condition: JsonObject, reason: str) -> Step:
 def _last_seen_alive(view: View) -> int:
     """The place in the fold of the last decision that still saw a member alive."""
     return max((made.order for made in view.state.decisions if made.alive), default=-1)
-
-
-def _suspected(view: View) -> Step | None:
-    """A newcomer with a member's very command line: wait until it shows who it is."""
-    if not view.roles.suspects:
-        return None
-    suspect = view.roles.suspects[0]
-    table = view.table
-    age_us = 0
-    if table is not None:
-        age_us = (table.uptime_ticks - suspect.start_ticks) * SECOND_US // table.ticks_per_s
-    hit = RuleHit("H5", "a newcomer looks like the job", view.listed)
-    launch = view.job.launch
-    limit_us = (launch.start_s if launch is not None else view.job.progress.stall_s) * SECOND_US
-    if age_us > limit_us:
-        reason = f"process {suspect.pid} looks like the job, and nothing proves that it is"
-        return Step(Close("HANDED_OVER", reason, view.listed), (hit,), lead="H5")
-    beat_due = view.probing("read_heartbeat").last_order < (table.order if table else 0)
-    if beat_due:
-        return Step(moves.read_heartbeat(view), (hit,))
-    pause = view.now_us + SECOND_US
-    if table is not None and view.now_us - table.at_us < SECOND_US:
-        return Step(Pause(pause, "a newcomer has not shown yet who it is"), (hit,))
-    return Step(moves.list_processes(), (hit,))
