@@ -39,7 +39,8 @@ class Trainer(_Part):
     """The job as it runs when the engine comes; times in seconds at time scale 1.
 
     started_twice: somebody started the same job again while it ran; both go on. ended: crashed
-    leaves workers that outlive their root behind. interrupt and terminate say how it takes the
+    leaves workers that outlive their root behind. silent: it runs and has written no heartbeat yet;
+    the one in the file is of an earlier run. interrupt and terminate say how it takes the
     signal: stops (saves and ends), ignored (SIG_IGN
     set by itself), inherited (SIG_IGN from whoever started it), threads (the main thread takes it,
     another thread goes on), deaf (a handler that does nothing).
@@ -58,6 +59,7 @@ class Trainer(_Part):
     launch_id: bool = False
     zombie_child: bool = False
     started_twice: bool = False
+    silent: bool = False
     workers: int = Field(default=0, ge=0, le=6)
     workers_outlive: bool = False
     workers_ignore_interrupt: bool = False

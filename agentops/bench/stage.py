@@ -36,6 +36,25 @@ JOB = "job"
 NOBODY = 65_534
 READY_STEP = 5
 _READY_S = 30.0
+# A heartbeat of a run that is long over.
+_EARLIER = {
+    "schema": 1,
+    "run_id": "r0",
+    "launch_id": None,
+    "pid": 31_000,
+    "start_ticks": 77,
+    "state": "training",
+    "step": 900,
+    "steps": 1_000_000,
+    "loss": "2.5000",
+    "tokens_per_s": None,
+    "sequence": 905,
+    "updated_unix_ms": 1_700_000_000_000,
+    "checkpoint_step": None,
+    "checkpoint_writing": False,
+    "resumed_from_step": None,
+    "detail": None,
+}
 _LOOP = 'while :; do "$@"; sleep 0.2; done'
 _TRAP = 'stop=; trap "stop=1" TERM; while [ -z "$stop" ]; do "$@"; sleep 0.2; done'
 
@@ -192,6 +211,8 @@ def _write_files(stage: Stage, registry: Path | None) -> None:
     (folder / "dispatch.py").write_text("VERSION = 1\n")
     (folder / "run.json").write_text('{"run_id": "r1"}\n')
     (folder / "out").mkdir()
+    if scenario.trainer.silent:
+        (folder / "out" / "heartbeat.json").write_text(json.dumps(_EARLIER))
     gpu = scenario.gpu
     if gpu is not None and registry is not None:
         registry.mkdir()
@@ -295,6 +316,8 @@ def _ready(stage: Stage) -> bool | None:
         return (world.place()[1] >= READY_STEP and len(world.job()) == left) or None
     if trainer.stuck:
         return any(_has_stuck_thread(truth) for truth in world.job()) or None
+    if trainer.silent:
+        return len(world.job()) == 1 + trainer.workers or None
     roots = 2 if trainer.started_twice else 1
     wanted = roots * (1 + trainer.workers) + (trainer.parent in {"loop", "trap", "undeclared"})
     due = max(READY_STEP, trainer.hangs_at_step or 0)

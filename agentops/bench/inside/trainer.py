@@ -68,6 +68,8 @@ class Trainer:
 
     def beat(self, state: str, *, writing: bool = False) -> None:
         """Write the heartbeat."""
+        if self.has("silent"):
+            return
         self.sequence += 1
         ahead = int(self.habits.get("clock_ahead_s", 0))
         if self.reached("clock_back_at_step"):
