@@ -27,7 +27,7 @@ class FusedRowMath:
         picked = torch.empty_like(log_sum)
         best = torch.empty_like(labels)
         _statistics[(rows,)](
-            logits, labels, log_sum, picked, best, vocabulary,
+            logits, labels, log_sum, picked, best, VOCABULARY=vocabulary,
             COLUMNS=_columns(vocabulary), num_warps=_WARPS,
         )  # fmt: skip
         return log_sum, picked, best == labels
@@ -39,7 +39,7 @@ class FusedRowMath:
         rows, vocabulary = logits.shape
         columns = _columns(vocabulary)
         _gradient[(rows, triton.cdiv(vocabulary, columns))](
-            logits, labels, log_sum, coefficient, vocabulary,
+            logits, labels, log_sum, coefficient, VOCABULARY=vocabulary,
             COLUMNS=columns, num_warps=_WARPS,
         )  # fmt: skip
         return logits
@@ -52,18 +52,18 @@ def _statistics(
     log_sum: tl.tensor,
     picked: tl.tensor,
     best: tl.tensor,
-    vocabulary: tl.tensor,
+    VOCABULARY: tl.constexpr,
     COLUMNS: tl.constexpr,
 ) -> None:
     # The row's offset passes 2**31 in a real chunk, so it is 64 bits wide.
     row = tl.program_id(0).to(tl.int64)
-    start = logits + row * vocabulary
+    start = logits + row * VOCABULARY
     top = -float("inf")
     total = 0.0
     where = 0
-    for first in range(0, vocabulary, COLUMNS):
+    for first in range(0, VOCABULARY, COLUMNS):
         column = first + tl.arange(0, COLUMNS)
-        value = tl.load(start + column, mask=column < vocabulary, other=-float("inf"))
+        value = tl.load(start + column, mask=column < VOCABULARY, other=-float("inf"))
         value = value.to(tl.float32)
         here, place = tl.max(value, axis=0, return_indices=True)
         where = tl.where(here > top, first + place, where)
@@ -82,13 +82,13 @@ def _gradient(
     labels: tl.tensor,
     log_sum: tl.tensor,
     coefficient: tl.tensor,
-    vocabulary: tl.tensor,
+    VOCABULARY: tl.constexpr,
     COLUMNS: tl.constexpr,
 ) -> None:
     row = tl.program_id(0).to(tl.int64)
     column = tl.program_id(1) * COLUMNS + tl.arange(0, COLUMNS)
-    inside = column < vocabulary
-    place = logits + row * vocabulary + column
+    inside = column < VOCABULARY
+    place = logits + row * VOCABULARY + column
     value = tl.load(place, mask=inside, other=0.0).to(tl.float32)
     chance = tl.exp(value - tl.load(log_sum + row))
     chance = tl.where(column == tl.load(labels + row), chance - 1.0, chance)
