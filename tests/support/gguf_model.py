@@ -26,8 +26,8 @@ _LAYER_NAMES = {
 }
 
 
-def write_gguf(model: Qwen3, path: Path) -> None:
-    """The model's weights and shape; no tokenizer."""
+def write_gguf(model: Qwen3, path: Path, *, without: str = "") -> None:
+    """The model's weights and shape; no tokenizer. ``without`` leaves one tensor out."""
     shape = model.geometry
     writer = gguf.GGUFWriter(path, "qwen3")
     writer.add_block_count(shape.num_hidden_layers)
@@ -42,6 +42,8 @@ def write_gguf(model: Qwen3, path: Path) -> None:
     writer.add_rope_freq_base(shape.rope_theta)
     writer.add_vocab_size(shape.vocab_size)
     for name, tensor in model.state_dict().items():
+        if name == without:
+            continue
         writer.add_tensor(_gguf_name(name), tensor.detach().numpy())
     writer.write_header_to_file()
     writer.write_kv_data_to_file()
