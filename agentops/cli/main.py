@@ -22,6 +22,7 @@ GROUPS: Mapping[str, tuple[str, ...]] = {
     "demo": ("demo",),
     "bench": ("bench",),
     "recover": ("recover",),
+    "watching": ("watch",),
     "init": ("init",),
     "hosts": ("hosts",),
     "doing": ("do", "commands"),

@@ -206,6 +206,7 @@ def starting(view: View) -> Step | None:
 
 def _proven(act: Act, ours: tuple[Sample, ...], launch: Launch) -> bool:
     """Steps went on in one process past the settling time, by as many as asked; loss finite."""
+    ours = _moving(ours)
     if not ours:
         return False
     first, last = ours[0], ours[-1]
@@ -215,7 +216,13 @@ def _proven(act: Act, ours: tuple[Sample, ...], launch: Launch) -> bool:
     return same and settled and moved and finite(last.loss) is True
 
 
+def _moving(ours: tuple[Sample, ...]) -> tuple[Sample, ...]:
+    """The heartbeats since the start was over: before, a step of 0 is no place to count from."""
+    return tuple(sample for sample in ours if sample.state != "starting")
+
+
 def _start_confirmed(view: View, launch: Act, ours: tuple[Sample, ...]) -> Step:
+    ours = _moving(ours)
     last = ours[-1]
     hit_events = (launch.events[0], ours[0].event, last.event)
     table = view.table

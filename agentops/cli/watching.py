@@ -1,0 +1,132 @@
+"""``agentops watch JOB --host H``: the loop unattended, with budgets and somebody to tell."""
+
+import argparse
+import asyncio
+import json
+import shlex
+import subprocess
+from pathlib import Path
+
+from agentops.cli.account import Account
+from agentops.cli.context import add_journal_option, add_json_option, open_journal, settings_for
+from agentops.cli.policies import policy_for
+from agentops.cli.printing import console, emit, say
+from agentops.cli.status import Status
+from agentops.config import Settings
+from agentops.errors import ConfigError
+from agentops.executor import Executor
+from agentops.recover import Recovery, Terms, engine_for, read_sources, recover
+from agentops.recover.loop import rest
+from agentops.recover.watching import Notice, Rounds, Watched, watch
+from agentops.transport import open_transport
+from journal import Journal, SystemClock
+
+_NOTIFY_TIMEOUT_S = 30
+
+
+def register(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    """Add the command."""
+    parser = commands.add_parser("watch", help="look at a job again and again; mend it, tell you")
+    parser.add_argument("job", metavar="JOB", help="a [job.NAME] of policy.toml")
+    parser.add_argument("--host", required=True, metavar="NAME")
+    parser.add_argument("--every", type=int, default=300, metavar="S", help="seconds (300)")
+    parser.add_argument("--rounds", type=int, metavar="N", help="end after N looks")
+    parser.add_argument("--mends", type=int, default=3, metavar="N", help="per hour at most (3)")
+    parser.add_argument(
+        "--notify", metavar="COMMAND", help="gets one JSON object on stdin for each notice"
+    )
+    parser.add_argument("--shadow", action="store_true", help="change nothing on the host")
+    add_json_option(parser)
+    add_journal_option(parser)
+    parser.set_defaults(run=_watch)
+
+
+def _watch(arguments: argparse.Namespace) -> Status:
+    settings = settings_for(arguments)
+    with open_journal(settings) as journal:
+        seen = asyncio.run(_rounds(arguments, settings, journal))
+    if arguments.json:
+        emit(
+            {
+                "reason": seen.reason,
+                "rounds": seen.rounds,
+                "resolutions": dict(sorted(seen.resolutions.items())),
+            }
+        )
+    else:
+        say(f"watch ended after {seen.rounds} looks: {seen.reason}")
+    if seen.resolutions["WAITS"]:
+        return Status.WAITS
+    return Status.DENIED if seen.resolutions["HANDED_OVER"] else Status.YES
+
+
+async def _rounds(arguments: argparse.Namespace, settings: Settings, journal: Journal) -> Watched:
+    host = settings.inventory.get(arguments.host)
+    config, source = policy_for(settings)
+    if arguments.job not in config.job:
+        raise ConfigError(f"{source}: job {arguments.job!r} is not in it; add [job.NAME]")
+    folder = Path.cwd() if settings.policy is None else settings.policy.parent
+    config, sources = read_sources(config, folder)
+    account = Account(console(to_stderr=True))
+    executor = Executor(
+        journal,
+        clock=SystemClock(),
+        config=config,
+        connect=open_transport,
+        actor=engine_for(journal.actor),
+        leases=settings.places.leases,
+    )
+
+    async def once() -> Recovery:
+        return await recover(
+            arguments.job,
+            host,
+            executor=executor,
+            journal=journal,
+            clock=SystemClock(),
+            config=config,
+            sources=sources,
+            terms=Terms(shadow=arguments.shadow),
+            source=source,
+            on_event=account.tell,
+        )
+
+    try:
+        return await watch(
+            once,
+            Rounds(arguments.every, arguments.mends, arguments.rounds),
+            clock=SystemClock(),
+            pause=rest,
+            tell=lambda notice: _tell(arguments.notify, arguments.job, host.name, notice),
+        )
+    finally:
+        await executor.close()
+
+
+def _tell(command: str | None, job: str, host: str, notice: Notice) -> None:
+    """Say it here, and hand it to the operator's command; one that fails stops nothing."""
+    say(f"{notice.kind}: {notice.text}")
+    if command is None:
+        return
+    body = json.dumps(
+        {
+            "kind": notice.kind,
+            "job": job,
+            "host": host,
+            "text": notice.text,
+            "incident": notice.incident,
+        }
+    )
+    try:
+        ended = subprocess.run(
+            shlex.split(command),
+            input=body.encode(),
+            check=False,
+            timeout=_NOTIFY_TIMEOUT_S,
+            capture_output=True,
+        )
+    except (OSError, ValueError, subprocess.TimeoutExpired) as error:
+        say(f"--notify {command!r}: {error}")
+        return
+    if ended.returncode != 0:
+        say(f"--notify {command!r}: exit status {ended.returncode}")
