@@ -130,9 +130,14 @@ def flex_block_mask(layout: Layout, rule: MaskRule, *, tile: int = TILE) -> Bloc
     partial_count, partial_index = _listed(some_tile & ~every_tile)
     full_count, full_index = _listed(every_tile)
 
+    # The kernel counts in 32 bits and reads these four for every row of a partial tile.
+    context_low, context_high, block_low, block_high = (
+        bound.to(torch.int32) for run in runs for bound in run
+    )
+
     def sees(batch: Tensor, _head: Tensor, row: Tensor, key: Tensor) -> Tensor:
-        context = (key >= seen.context_low[batch, row]) & (key < seen.context_high[batch, row])
-        block = (key >= seen.block_low[batch, row]) & (key < seen.block_high[batch, row])
+        context = (key >= context_low[batch, row]) & (key < context_high[batch, row])
+        block = (key >= block_low[batch, row]) & (key < block_high[batch, row])
         return context | block
 
     return BlockMask.from_kv_blocks(
