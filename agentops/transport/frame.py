@@ -5,13 +5,14 @@ closed (unless input is given), a plain locale and a remote deadline, and prints
 the command's status, on both streams. A marker is one line ``:agentops begin NONCE PID`` or
 ``:agentops end|cut NONCE STATUS``, always after a newline of its own, so output without a final
 newline stays whole. The line stands in no argv: the wrapper composes it, so a listing of processes
-cannot forge it. PID is the frame's own, in the innermost layer; it leads the process group of the
-command wherever ``timeout`` is found.
+cannot forge it. PID is the wrapper's own, in the innermost layer; command and wrapper share a
+process group that ``timeout`` leads, where there is one.
 
 ``cut`` instead of ``end`` says that the wrapper itself was told to stop: by the remote deadline,
 by the transport's signal, or by a stranger.
 """
 
+import shlex
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Literal
@@ -21,37 +22,58 @@ from agentops.transport.layers import Argv
 PREAMBLE_LIMIT = 4096
 _DIGITS_MAX = 16
 
-# Inner wrapper: a shell defers its trap until the foreground child has ended, so a "cut" marker
-# with a status proves that the command itself is gone. Children get the default handler back.
-_INNER = (
-    't=end; trap "t=cut" TERM INT HUP; n=$1; shift; "$@"; s=$?; '
+# A shell defers its trap until the foreground child has ended, so a "cut" marker with a status
+# proves that the command itself is gone. Children get the default handler back.
+_WRAP = (
+    't=end; trap "t=cut" TERM INT HUP; n=$1; shift; '
+    'printf "\\n:agentops begin %s %s\\n" "$n" $$ >&2; '
+    'printf "\\n:agentops begin %s %s\\n" "$n" $$; "$@"; s=$?; '
     'printf "\\n:agentops %s %s %s\\n" "$t" "$n" "$s" >&2; '
     'printf "\\n:agentops %s %s %s\\n" "$t" "$n" "$s"'
 )
 # The variables are unset because COLUMNS cuts listings and LC_* translates messages.
-_OUTER = (
-    "n=$1 d=$2 i=$3 w=$4; shift 4; "
+_PLAIN = (
     "unset LANG LANGUAGE COLUMNS LINES LC_CTYPE LC_MESSAGES LC_NUMERIC LC_TIME LC_COLLATE; "
-    "LC_ALL=C; export LC_ALL; "
-    '[ "$i" = 1 ] || exec </dev/null; '
-    'printf "\\n:agentops begin %s %s\\n" "$n" $$ >&2; '
-    'printf "\\n:agentops begin %s %s\\n" "$n" $$; '
+    "LC_ALL=C; export LC_ALL"
+)
+_START = (
+    f'd=$1 i=$2 w=$3; shift 3; {_PLAIN}; [ "$i" = 1 ] || exec </dev/null; '
     "if command -v timeout >/dev/null 2>&1; "
-    'then exec timeout -k 2 "$d" sh -c "$w" agentops "$n" "$@"; '
-    'else exec sh -c "$w" agentops "$n" "$@"; fi'
+    'then exec timeout -k 2 "$d" sh -c "$w" agentops "$@"; '
+    'else exec sh -c "$w" agentops "$@"; fi'
+)
+_SHELL_START = (
+    f"{_PLAIN}; w={shlex.quote(_WRAP)}; "
+    "command -v timeout >/dev/null 2>&1 && t='timeout -k 2' || t=; "
+    'command -v setsid >/dev/null 2>&1 && t="setsid $t"'
 )
 
 
 def frame(argv: Argv, *, nonce: str, remote_deadline_s: int, has_stdin: bool) -> Argv:
     """Wrap *argv*; the result needs nothing but a POSIX sh where it runs."""
     flag = "1" if has_stdin else "0"
-    return ("sh", "-c", _OUTER, "agentops", nonce, str(remote_deadline_s), flag, _INNER, *argv)
+    return ("sh", "-c", _START, "agentops", str(remote_deadline_s), flag, _WRAP, nonce, *argv)
+
+
+def shell_prelude() -> str:
+    """What a persistent shell is sent first: the same frame, ready for ``shell_request``."""
+    return f"{_SHELL_START}; case $t in *timeout*) ;; *) exit 69 ;; esac\n"
+
+
+def shell_request(argv: Argv, *, nonce: str, remote_deadline_s: int) -> str:
+    """One line for a persistent shell: the frame around *argv*, in a session of its own."""
+    words = shlex.join((nonce, *argv))
+    return f'$t {remote_deadline_s} sh -c "$w" agentops {words} </dev/null\n'
 
 
 # The frame is known by its pid and by the nonce in its argv, so a reused pid is never signalled.
+# timeout leads the group and hands TERM on to it once; a KILL goes to the whole group.
 _STOP = (
     "case $(tr '\\0' ' ' <\"/proc/$1/cmdline\") in *\" $2 \"*) ;; *) exit 3 ;; esac 2>/dev/null; "
-    'kill -s "$3" -- "-$1" 2>/dev/null || kill -s "$3" "$1"'
+    'read -r x <"/proc/$1/stat"; set -- "$1" "$3" ${x##*") "}; g=$5 c=; '
+    '[ "$g" -gt 1 ] || exec kill -s "$2" "$1"; '
+    'read -r c 2>/dev/null <"/proc/$g/comm"; '
+    'if [ "$2$c" = TERMtimeout ]; then kill -s TERM "$g"; else kill -s "$2" -- "-$g"; fi'
 )
 
 

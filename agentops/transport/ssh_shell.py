@@ -8,18 +8,14 @@ channels again.
 
 import asyncio
 import contextlib
-import shlex
 
 import asyncssh
 
 from agentops.hosts import Layer
 from agentops.transport.base import Request, Sink
 from agentops.transport.exchange import Closed, Exchange, remote_deadline_s
-from agentops.transport.frame import frame
+from agentops.transport.frame import shell_prelude, shell_request
 from agentops.transport.layers import shell_line, wrap
-
-# Where setsid is missing the frame's timeout still leads a process group of its own.
-_RUN = "if command -v setsid >/dev/null 2>&1; then r=setsid; else r=; fi"
 
 
 class ShellRun:
@@ -70,15 +66,12 @@ class PersistentShell(asyncssh.SSHClientSession[bytes]):
             self.close()
             return None
         left_ms = max(1, round((deadline - asyncio.get_running_loop().time()) * 1000))
-        framed = frame(
-            request.argv,
-            nonce=request.nonce,
-            remote_deadline_s=remote_deadline_s(left_ms),
-            has_stdin=False,
+        line = shell_request(
+            request.argv, nonce=request.nonce, remote_deadline_s=remote_deadline_s(left_ms)
         )
         run = ShellRun(Exchange(request, sink, layered=bool(self._layers)))
         self._run = run
-        chan.write(f"$r {shlex.join(framed)} </dev/null\n".encode("utf-8", "surrogateescape"))
+        chan.write(line.encode("utf-8", "surrogateescape"))
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout_at(deadline):
                 await run.done.wait()
@@ -128,6 +121,6 @@ class PersistentShell(asyncssh.SSHClientSession[bytes]):
             line = shell_line(wrap(self._layers, ("sh", "-s")))
             async with asyncio.timeout_at(deadline):
                 chan, _ = await self.connection.create_session(lambda: self, line, encoding=None)
-            chan.write(f"{_RUN}\n".encode())
+            chan.write(shell_prelude().encode())
             self._chan = chan
         return self._chan
