@@ -14,10 +14,11 @@ from dataclasses import dataclass, field
 from random import Random
 from time import monotonic
 
+from agentops.bench.beside import SCRIPT
 from agentops.bench.judging import Run, Scores, gentleness
 from agentops.bench.running import final_lies, not_staged, timed
 from agentops.bench.scenario import Written
-from agentops.bench.stage import SCRIPT, WRAPPER, Stage, set_stage
+from agentops.bench.stage import WRAPPER, Stage, set_stage
 from agentops.box import Box, Oracle
 from agentops.transport import Ended, Request, TransportAnswer, open_transport
 from journal.events import Resolution

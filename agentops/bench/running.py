@@ -16,9 +16,10 @@ from pathlib import Path
 from random import Random
 from time import monotonic
 
+from agentops.bench.beside import CONTAINER
 from agentops.bench.judging import Run, journal_faults, scores, unmet
 from agentops.bench.scenario import Scenario, Written
-from agentops.bench.stage import CONTAINER, JOB, Stage, policy_for, set_stage
+from agentops.bench.stage import JOB, Stage, policy_for, set_stage
 from agentops.bench.trouble import Relay, Sent, Troubled
 from agentops.box import Box, Oracle
 from agentops.box.waiting import wait_for

@@ -13,14 +13,13 @@ import signal
 import socket
 import struct
 import sys
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
-from importlib.resources import files
 from pathlib import Path
 from random import Random
 
-from agentops.bench.scenario import InnocentKind, Scenario
+from agentops.bench.beside import CONTAINER, READY_S, SCRIPT, Beside, inside
+from agentops.bench.scenario import Scenario
 from agentops.bench.truth import MARK, World, has_mark
 from agentops.box import Box, Oracle, Truth
 from agentops.box.waiting import wait_for
@@ -28,14 +27,10 @@ from agentops.hosts import Host, Layer
 from agentops.policy import PolicyConfig, parse_policy
 from agentops.recover import Sources, read_sources
 
-CONTAINER = "200"
-SCRIPT = "train_dflash_pipeline.py"
 OTHER_SCRIPT = "pretrain_main.py"
 WRAPPER = "run.sh"
 JOB = "job"
-NOBODY = 65_534
 READY_STEP = 5
-_READY_S = 30.0
 # A heartbeat of a run that is long over.
 _EARLIER = {
     "schema": 1,
@@ -72,7 +67,11 @@ class Stage:
     random: Random
     python: str
     port: int
-    started: list[Truth] = field(default_factory=list)
+
+    @property
+    def beside(self) -> Beside:
+        """Where innocents are started."""
+        return Beside(self.box, self.oracle, self.python, self.folder)
 
     @property
     def script(self) -> str:
@@ -123,7 +122,7 @@ def set_stage(
     stage = Stage(scenario, scale, box, oracle, folder, world, random, python3(), free_port())
     _write_files(stage, registry)
     for number, kind in enumerate(scenario.innocents):
-        _start_innocent(stage, kind, number)
+        stage.beside.start(kind, number)
     _start_job(stage)
     _watch_everybody(stage)
     return stage
@@ -197,17 +196,13 @@ def _argv(stage: Stage) -> list[str]:
     return [stage.python, "-S", "-P", str(stage.folder / stage.script), "run.json"]
 
 
-def _inside(name: str) -> bytes:
-    return (files("agentops.bench") / "inside" / name).read_bytes()
-
-
 def _write_files(stage: Stage, registry: Path | None) -> None:
     """The job's own files, and the stand-in for nvidia-smi."""
     scenario, folder = stage.scenario, stage.folder
-    (folder / stage.script).write_bytes(_inside("trainer.py"))
+    (folder / stage.script).write_bytes(inside("trainer.py"))
     if stage.script != SCRIPT:
-        (folder / SCRIPT).write_bytes(_inside("trainer.py"))
-    (folder / "multiprocessing_spawn.py").write_bytes(_inside("worker.py"))
+        (folder / SCRIPT).write_bytes(inside("trainer.py"))
+    (folder / "multiprocessing_spawn.py").write_bytes(inside("worker.py"))
     (folder / "dispatch.py").write_text("VERSION = 1\n")
     (folder / "run.json").write_text('{"run_id": "r1"}\n')
     (folder / "out").mkdir()
@@ -219,7 +214,7 @@ def _write_files(stage: Stage, registry: Path | None) -> None:
         programs = stage.box.directory / "containers" / CONTAINER / "bin"
         # The one that a host's PATH finds first: the container's own.
         (programs / "nvidia-smi").write_bytes(
-            f"#!{stage.python} -S\n".encode() + _inside("nvidia_smi.py")
+            f"#!{stage.python} -S\n".encode() + inside("nvidia_smi.py")
         )
         (programs / "nvidia-smi").chmod(0o755)
         cards = {
@@ -274,7 +269,7 @@ def _start_job(stage: Stage) -> None:
     trainer = stage.scenario.trainer
     lock = None
     if stage.scenario.start.stale_lock:
-        other = _python_innocent(stage, "cron_report", ("--daily",), 90)
+        other = stage.beside.program("cron_report", ("--daily",), 90)
         lock = f"{other.identity.pid} 1"
     (stage.folder / "habits.json").write_text(json.dumps(_habits(stage, lock)))
     if trainer.ended == "never_ran":
@@ -295,15 +290,15 @@ def _start_job(stage: Stage) -> None:
             careless = {"CARELESS": "1"} if trainer.parent == "careless" else {}
             words = ("-l", "--", *argv)
             env = {**child, **careless}
-            _python_innocent(stage, "session", words, 91, env=env, cwd=stage.folder, log=log)
+            stage.beside.program("session", words, 91, env=env, cwd=stage.folder, log=log)
         case "init":
             start(argv, env=env)
     if trainer.started_twice:
         start(argv, env=env)
-    wait_for(partial(_ready, stage), _READY_S, "the staged job")
+    wait_for(partial(_ready, stage), READY_S, "the staged job")
     if stage.scenario.start.port_taken:
         serve = {"SERVE": str(stage.port)}
-        _python_innocent(stage, "status_page", ("--port", str(stage.port)), 92, env=serve)
+        stage.beside.program("status_page", ("--port", str(stage.port)), 92, env=serve)
     if trainer.suspended:
         _suspend(stage)
 
@@ -337,71 +332,6 @@ def _suspend(stage: Stage) -> None:
     for truth in stage.world.job():
         if truth.identity.pid == pid:
             os.kill(truth.outer_pid, signal.SIGSTOP)
-
-
-def _start_innocent(stage: Stage, kind: InnocentKind, number: int) -> None:
-    folder = stage.folder
-    script = str(folder / SCRIPT)
-    match kind:
-        case "viewer":
-            stage.box.start_inside(("tail", "-f", script), container=CONTAINER)
-        case "archiver":
-            stage.box.start_inside(("tail", "-F", f"{script}.log"), container=CONTAINER)
-        case "editor":
-            _python_innocent(stage, "vim", (SCRIPT,), number)
-        case "download":
-            _python_innocent(
-                stage, "snapshot_download", ("Qwen/Qwen3.6-27B", "--for", SCRIPT), number
-            )
-        case "daemon":
-            _python_innocent(stage, "networkd-dispatcher", ("--run-startup-triggers",), number)
-        case "notebook":
-            _python_innocent(stage, "ipykernel_launcher", ("-f", "kernel.json"), number, cwd=folder)
-        case "other_user" | "sibling":
-            _start_other_job(stage, kind, number)
-
-
-def _python_innocent(
-    stage: Stage,
-    name: str,
-    words: Sequence[str],
-    number: int,
-    *,
-    env: Mapping[str, str] | None = None,
-    cwd: Path | None = None,
-    log: Path | None = None,
-) -> Truth:
-    """Start an innocent that notes its signals; gives the process."""
-    place = stage.box.directory / f"other-{number}"
-    place.mkdir()
-    program = place / f"{name}.py"
-    program.write_bytes(_inside("innocent.py"))
-    notes = place / "notes"
-    argv = (stage.python, "-S", str(program), str(notes), *words)
-    truth = stage.box.start_inside(argv, container=CONTAINER, env=env, cwd=cwd, log=log)
-    ready = place / "notes.ready"
-    wait_for(lambda: ready.exists() or None, _READY_S, f"innocent {name}")
-    stage.oracle.watch(name, truth, place / "notes.signals")
-    return truth
-
-
-def _start_other_job(stage: Stage, kind: str, number: int) -> None:
-    """A job of the same name that is somebody else's: a well-behaved trainer of its own."""
-    folder = stage.box.directory / f"work-{number}"
-    (folder / "out").mkdir(parents=True)
-    (folder / SCRIPT).write_bytes(_inside("trainer.py"))
-    habits = {**_habits(stage, None), "trainer": {}, "start": {}, "gpu": None}
-    (folder / "habits.json").write_text(json.dumps(habits))
-    argv = [stage.python, "-S", "-P", str(folder / SCRIPT), "run.json"]
-    if kind == "other_user":
-        for path in (folder, folder / "out", *folder.iterdir()):
-            os.chown(path, NOBODY, NOBODY)
-        argv = ["setpriv", f"--reuid={NOBODY}", f"--regid={NOBODY}", "--clear-groups", *argv]
-    stage.box.start_inside(
-        argv, container=CONTAINER, cwd=folder, log=folder / "train.log", env={"STAGE_FIRST": "1"}
-    )
-    beat = folder / "out" / "heartbeat.json"
-    wait_for(lambda: beat.exists() or None, _READY_S, f"innocent {kind}")
 
 
 def _watch_everybody(stage: Stage) -> None:
