@@ -262,7 +262,7 @@ def test_a_prod_host_asks_and_an_approval_is_for_this_very_command() -> None:
     bound = approval_digest(command, PROD, config())
     granted = Approval("a", bound, now_us + SECOND_US, "granted")
     approved = replace(known, approvals=(granted,))
-    assert authorize(command, decision, approved, config(), PROD, now_us).rule == "approval"
+    assert authorize(command, decision, approved, config(), PROD, now_us).rule == "approval a"
     for stale in (
         replace(granted, expires_at_us=now_us - 1),
         replace(granted, answer="open"),
