@@ -70,8 +70,8 @@ def open_files(pid: int) -> tuple[list[str], bool]:
 
 def gpu_devices(targets: list[str]) -> list[int]:
     """Numbers of the cards that are open."""
-    found = {GPU_DEVICE.match(target) for target in targets}
-    return sorted(int(match.group(1)) for match in found if match)
+    found = (GPU_DEVICE.match(target) for target in targets)
+    return sorted({int(match.group(1)) for match in found if match})
 
 
 def tcp_sockets(pid: int) -> dict[str, tuple[int, bool]]:
