@@ -292,9 +292,10 @@ def _missing_lines(layout: Layout, stream: str, after: _Position) -> Iterator[St
 
 def _make_durable(path: Path) -> None:
     """What is indexed must not vanish from the segment in a power cut."""
-    if path.suffix == ".zst":
-        return
-    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return  # compressed just now, and that is synced
     try:
         os.fsync(descriptor)
     except OSError:

@@ -122,9 +122,15 @@ def iterate(path: Path, start: int = 0) -> Iterator[StoredLine]:
 
 
 def open_segment(path: Path) -> IO[bytes]:
-    """A segment's uncompressed bytes, for reading."""
+    """A segment's uncompressed bytes, for reading.
+
+    A full segment may be compressed by its writer between listing and opening it.
+    """
     if path.suffix != ".zst":
-        return path.open("rb", buffering=0)
+        try:
+            return path.open("rb", buffering=0)
+        except FileNotFoundError:
+            path = path.with_name(path.name + ".zst")
     raw = path.open("rb")
     return zstandard.ZstdDecompressor().stream_reader(raw, closefd=True)
 
@@ -150,6 +156,16 @@ def compress(path: Path) -> Path:
     path.unlink()
     sync_folder(path.parent)
     return packed
+
+
+def plain_size(path: Path) -> int | None:
+    """Bytes of a plain segment; None for a compressed one, or one that was compressed just now."""
+    if path.suffix == ".zst":
+        return None
+    try:
+        return path.stat().st_size
+    except FileNotFoundError:
+        return None
 
 
 def torn_tail(path: Path) -> tuple[int, bytes]:

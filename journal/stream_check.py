@@ -28,7 +28,15 @@ from journal.layout import Layout
 from journal.ledger import Ledger
 from journal.lines import ZERO_LEAF, leaf_hash, parse
 from journal.merkle import Frontier
-from journal.segments import StoredLine, iterate, link_of, torn_tail
+from journal.segments import (
+    CHUNK_BYTES,
+    StoredLine,
+    iterate,
+    link_of,
+    open_segment,
+    plain_size,
+    torn_tail,
+)
 
 _RULES: dict[type[Refused], Code] = {
     DuplicateIdem: "DUP_IDEM",
@@ -91,7 +99,7 @@ class StreamChecker:
         self.outputs_read: dict[str, bytes] = {}
         self.check = StreamCheck(stream)
         self._segments = layout.segments(stream)
-        self._limits = {path: path.stat().st_size for path in self._segments}
+        self._limits = {path: plain_size(path) for path in self._segments}
 
     def lines(self) -> Iterator[tuple[StoredLine, Event]]:
         """The good lines in order; ends at the first fault, which is then in ``check.finding``."""
@@ -119,7 +127,7 @@ class StreamChecker:
             )
 
     def _complete_lines(self, path: Path) -> Iterator[StoredLine]:
-        limit = None if path.suffix == ".zst" else self._limits[path]
+        limit = self._limits[path]
         for stored in iterate(path):
             if limit is not None and stored.offset + len(stored.line) >= limit:
                 return
@@ -225,10 +233,11 @@ class StreamChecker:
 
     def _check_end(self, path: Path) -> None:
         """Bytes behind the last line end: a write under way or torn; never in a closed segment."""
-        if path.suffix == ".zst" or self.check.finding is not None:
+        limit = self._limits[path]
+        if limit is None or self.check.finding is not None or not path.exists():
             return
         at, torn = torn_tail(path)
-        if torn and at <= self._limits[path]:
+        if torn and at <= limit:
             if path != self._segments[-1]:
                 self._found("SEGMENT_CHANGED", f"{path.name}@{at}", "stray bytes at its end")
             else:
@@ -257,12 +266,7 @@ class StreamChecker:
 
 def _digest(path: Path) -> str:
     digest = hashlib.sha256()
-    if path.suffix == ".zst":
-        with path.open("rb") as raw, zstandard.ZstdDecompressor().stream_reader(raw) as file:
-            while chunk := file.read(1 << 20):
-                digest.update(chunk)
-        return digest.hexdigest()
-    with path.open("rb") as plain:
-        while chunk := plain.read(1 << 20):
+    with open_segment(path) as file:
+        while chunk := file.read(CHUNK_BYTES):
             digest.update(chunk)
     return digest.hexdigest()

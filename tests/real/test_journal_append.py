@@ -415,3 +415,29 @@ def test_a_long_session_seals_itself(tmp_path: Path) -> None:
             journal.append(note(str(number)))
         (ranges,) = place.verify().ranges
         assert 20 <= ranges.anchored <= 30
+
+
+def test_readers_are_not_disturbed_while_segments_are_compressed(tmp_path: Path) -> None:
+    """Listing and opening a segment straddle the moment in which it becomes a compressed one."""
+    place = Place(tmp_path)
+    place.settings = Settings(random=seeded(7), machine=MACHINE, segment_bytes=4_000)
+    stop = threading.Event()
+    faults: list[Exception] = []
+
+    def read() -> None:
+        while not stop.is_set():
+            try:
+                list(Reader.open(place.path).events())
+                assert place.verify().finding is None
+            except Exception as fault:  # noqa: BLE001 - any at all is what the test is about
+                faults.append(fault)
+                return
+
+    with place.create() as journal:
+        reader = threading.Thread(target=read)
+        reader.start()
+        for number in range(150):
+            journal.append(note("x" * 300 + str(number)))
+        stop.set()
+        reader.join()
+    assert faults == []
