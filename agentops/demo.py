@@ -250,10 +250,15 @@ class Stage:
         said = executed.observation
         verdicts = ("deployed", "started", "met")
         if said is None or not any(getattr(said, name, False) for name in verdicts):
-            raise StageFailed(
-                f"demo: could not {reason}: {executed.outcome.kind}"
-                f" {said.model_dump_json() if said is not None else ''}"
-            )
+            told = executed.outcome.payload
+            why = getattr(told, "detail", "") or getattr(told, "reason", "") or self._last_words()
+            raise StageFailed(f"demo: could not {reason}: {executed.outcome.kind}; {why}")
+
+    def _last_words(self) -> str:
+        """The last line of the job's log: it says more than what the host saw of it."""
+        log = self.folder / LOG
+        lines = log.read_text("utf-8", "replace").split("\n") if log.exists() else []
+        return next((line for line in reversed(lines) if line.strip()), "the job's log is empty")
 
     def _run(self) -> dict[str, object]:
         """``run.json``: a small drafter on a small random target, longer than the demo lasts."""

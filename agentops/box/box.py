@@ -4,7 +4,6 @@ Here: starting and ending it, and running things inside as their owner would. No
 inside (``workloads``), connecting to it (``agentops.transport``).
 """
 
-import getpass
 import shutil
 import subprocess
 import tempfile
@@ -25,6 +24,7 @@ from agentops.box.sshd import (
     make_files,
     server_argv,
     server_kind,
+    user_name,
 )
 from agentops.box.waiting import wait_for
 
@@ -94,7 +94,7 @@ class Box:
         if self._files is None:
             raise RuntimeError("the box is not open")
         made = self._files
-        return BoxAddress("127.0.0.1", made.port, getpass.getuser(), made.client_key, made.host_key)
+        return BoxAddress("127.0.0.1", made.port, user_name(), made.client_key, made.host_key)
 
     @property
     def account(self) -> str:

@@ -3,6 +3,8 @@
 Here: keys, configuration, start. Not here: what a session finds when it is in (``box``).
 """
 
+import os
+import pwd
 import shutil
 import socket
 import sys
@@ -62,8 +64,25 @@ def make_files(directory: Path, client_key: asyncssh.SSHKey | None = None) -> Se
 
 
 def server_kind() -> ServerKind:
-    """Which server this machine can run."""
-    return "asyncssh" if _sshd() is None else "openssh"
+    """Which server this machine can run for this user."""
+    return "asyncssh" if _sshd() is None or not _may_log_in() else "openssh"
+
+
+def user_name() -> str:
+    """This user's login name; a number for one that the system does not know."""
+    try:
+        return pwd.getpwuid(os.getuid()).pw_name
+    except KeyError:
+        return str(os.getuid())
+
+
+def _may_log_in() -> bool:
+    """Whether OpenSSH would let this user in: known to the system, with a shell to log in to."""
+    try:
+        shell = pwd.getpwuid(os.getuid()).pw_shell
+    except KeyError:
+        return False
+    return Path(shell).name not in {"nologin", "false"}
 
 
 def server_argv(

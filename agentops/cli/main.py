@@ -1,6 +1,7 @@
 """The entry point: builds the parser, runs one command, turns errors into one line and a status."""
 
 import argparse
+import getpass
 import io
 import os
 import signal
@@ -64,6 +65,7 @@ def build_parser(command: str | None = None) -> argparse.ArgumentParser:
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command. Tracebacks are for bugs; what a user can mend is one line and status 2."""
     _settle_streams()
+    _settle_name()
     ended_by = _end_in_order()
     words = sys.argv[1:] if argv is None else argv
     arguments = build_parser(next(iter(words), None)).parse_args(words)
@@ -110,6 +112,14 @@ def _end_in_order() -> list[int]:
             if signal.getsignal(number) is signal.SIG_DFL:
                 signal.signal(number, interrupt)
     return came
+
+
+def _settle_name() -> None:
+    """Give a user whom the system does not know, as in containers, a name: SSH must send one."""
+    try:
+        getpass.getuser()
+    except (KeyError, OSError):
+        os.environ["LOGNAME"] = f"uid-{os.getuid()}"
 
 
 def _settle_streams() -> None:
