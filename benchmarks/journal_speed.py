@@ -1,6 +1,7 @@
 """How fast the journal is, beside what else one could use, in one run on one machine.
 
-    python benchmarks/journal.py [--quick] [--only append|writers|lag|verify] [--folder DIR]
+    python benchmarks/journal.py [--quick] [--only append|writers|lag|verify]
+                                 [--events N] [--folder DIR]
 
 Stores take turns in random rounds, because the latency of a shared disk drifts more than they
 differ: compare within a table, not between runs. ``docs/benchmarks.md`` holds a run's output.
@@ -396,6 +397,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--quick", action="store_true", help="a hundredth of the events")
     parser.add_argument("--only", choices=["append", "writers", "lag", "verify"])
+    parser.add_argument("--events", type=int, default=1_000_000, help="size of the big journal")
     parser.add_argument("--folder", type=Path, default=None)
     asked = parser.parse_args()
     with tempfile.TemporaryDirectory(dir=asked.folder) as scratch:
@@ -407,7 +409,7 @@ def main() -> None:
         if asked.only in {None, "lag"}:
             bench_lag(folder, 3 if asked.quick else 15)
         if asked.only in {None, "verify"}:
-            bench_verify(folder, 10_000 if asked.quick else 1_000_000)
+            bench_verify(folder, asked.events // 100 if asked.quick else asked.events)
 
 
 if __name__ == "__main__":

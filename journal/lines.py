@@ -19,6 +19,12 @@ INTEGER_BOUND = 2**53  # beyond it, JavaScript's numbers and IEEE doubles round
 DEPTH_MAX = 64  # deeper nesting would let a hostile line exhaust a parser's stack
 ZERO_LEAF = "0" * 64  # ``prev`` of the first event in a stream
 
+
+def _no_float(text: str) -> Never:
+    raise LineProfileError(f"{text[:40]} is not an integer; write rates as decimal strings")
+
+
+_DECODE = json.JSONDecoder(parse_float=_no_float, parse_constant=_no_float).decode
 _ENCODE = json.JSONEncoder(
     ensure_ascii=False,
     check_circular=False,
@@ -86,7 +92,7 @@ def loads(line: bytes) -> JsonObject:
         LineProfileError: Not JSON, not an object, or it holds a float.
     """
     try:
-        value = json.loads(line, parse_float=_no_float, parse_constant=_no_float)
+        value = _DECODE(line.decode())
     except (ValueError, RecursionError) as error:
         raise LineProfileError(f"the line is not JSON: {str(error)[:120]}") from error
     if not isinstance(value, dict):
@@ -109,10 +115,6 @@ def percent_encoded(raw: bytes) -> str:
         chr(byte) if 0x20 <= byte < 0x7F and byte != 0x25 else f"%{byte:02X}"  # noqa: PLR2004
         for byte in raw
     )
-
-
-def _no_float(text: str) -> Never:
-    raise LineProfileError(f"{text[:40]} is not an integer; write rates as decimal strings")
 
 
 def _check(value: JsonValue, depth: int) -> None:

@@ -1,6 +1,7 @@
 """The index: always current for its reader, never in anybody's way, replaceable at any time."""
 
 import random
+import shutil
 import subprocess
 import sys
 import threading
@@ -159,6 +160,17 @@ def test_an_index_that_knows_more_than_the_segments_is_refused(place: Place) -> 
     with pytest.raises(IndexAhead, match="SEGMENT_TRUNCATED"):
         Reader.open(place.path).query(COUNT)
     assert issubclass(IndexAhead, IndexFailed)
+
+
+def test_an_index_that_knows_a_stream_that_is_gone_is_refused(tmp_path: Path) -> None:
+    place = Place(tmp_path)
+    with place.create() as first, place.open() as second:
+        first.append(note("one"))
+        second.append(note("two"))
+        gone = second.stream
+    shutil.rmtree(place.layout.stream(gone))
+    with pytest.raises(IndexAhead, match=gone):
+        Reader.open(place.path).query(COUNT)
 
 
 def test_verifying_while_ten_thousand_events_are_written_raises_no_false_alarm(

@@ -2,6 +2,7 @@
 
 import json
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 
 import duckdb
@@ -359,6 +360,21 @@ def test_a_repeated_event_with_links_made_to_fit_breaks_a_rule(
     seq = next(n for n, line in enumerate(lines) if f'"kind":"{kind}"'.encode() in line)
     place.put_lines(rechained([*lines, lines[seq]], len(lines)))
     assert code_of(place) == code
+
+
+@pytest.mark.parametrize(
+    "change",
+    [lambda line: line.replace(b'"kind":', b'"kind": '), lambda line: b'{"v":1,' + line[1:]],
+)
+def test_another_form_of_the_same_json_is_found_even_if_all_links_fit(
+    place: Place, change: Callable[[bytes], bytes]
+) -> None:
+    lines = place.lines()
+    lines[-1] = change(lines[-1])
+    place.put_lines(lines)
+    finding = place.verify().finding
+    assert finding is not None
+    assert (finding.code, finding.seq) == ("LINE_MALFORMED", len(lines) - 1)
 
 
 def test_an_outcome_without_its_intent_is_an_orphan(place: Place) -> None:
