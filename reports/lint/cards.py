@@ -58,7 +58,7 @@ CARDS = (
         "C17",
         "ssh ConnectTimeout",
         r"ConnectTimeout|connect(?:ion)? timeout",
-        r"\b(?:authenticat\w*|hang\w*|indefinite\w*|remote command|command (?:runs|takes|ends))\b",
+        r"\b(?:authenticat\w*|log[- ]?in|hang\w*|indefinite\w*|remote command)\b",
         "TCP connection and key exchange only, not authentication or the command (ssh_config(5))",
         even_supposed=True,
     ),
@@ -81,8 +81,8 @@ CARDS = (
     _card(
         "C02",
         "grep -v",
-        r"grep -v|\bexclud\w+\b.*\bgrep\b",
-        r"\b(?:itself|only the grep|the grep process)\b",
+        r"grep -v|\b(?:exclud|remov|drop)\w*\b.*\bgrep\b|\bgrep\b.*\b(?:exclud|remov|drop)\w*\b",
+        r"\b(?:itself|only the grep|just the grep|the grep process)\b",
         "every line with the word goes, innocent ones too (grep(1))",
     ),
     _card(
@@ -123,7 +123,7 @@ CARDS = (
     _card(
         "C19",
         "keyboard interrupt",
-        r"\bCtrl-C\b|\bsend-keys\b|\bSIGINT\b|\binterrupt signal\b",
+        r"\bCtrl-C\b|\bsend-keys\b|\bSIGINT\b|\binterrupt signal\b|\bkeystroke\b|\btmux\b",
         r"\b(?:display|screen|pane only|caught and ignored|only interrupted)\b",
         "the terminal signals its foreground process group; who took it is to be looked up",
     ),

@@ -170,7 +170,7 @@ def _paragraph(lines: list[str], first: int) -> Block:
     if _COMMAND_LINE.match(words) and not re.search(r"[a-z]\. [A-Z]", words):
         return Block("code", words, first)
     flat = " ".join(words.split())
-    short = len(flat.split()) <= _HEADING_WORDS_MAX and not re.search(r"[.!?:;»”\]]$", flat)
+    short = len(flat.split()) <= _HEADING_WORDS_MAX and not re.search(r"[.!?:;»”\"\]]$", flat)
     if short and flat[:1].isupper():
         return Block("heading", flat, first, level=2)
     return Block("paragraph", flat, first)

@@ -36,9 +36,13 @@ _INTERVALS_EVENTS_MAX = 400
 
 @dataclass(frozen=True, slots=True)
 class RecordedCommand:
-    """A command line with what came back. ``exit_status`` None: not recorded."""
+    """A command line with what came back. ``exit_status`` None: not recorded.
+
+    name is the typed command's; an imported command line has none.
+    """
 
     event: Event
+    name: str
     text: str
     stdout: str
     exit_status: int | None
@@ -272,6 +276,7 @@ def _imported(event: Event) -> RecordedCommand | None:
         return None
     return RecordedCommand(
         event=event,
+        name="",
         text=text,
         stdout=stdout if isinstance(stdout, str) else "",
         exit_status=status if isinstance(status, int) else None,
@@ -291,6 +296,7 @@ def _recorded(reader: Reader, intent: Event, outcome: Event) -> RecordedCommand:
     raw = reader.attachment(outcome, "stdout") if stored else b""
     return RecordedCommand(
         event=outcome,
+        name=intent.payload.command,
         text=shlex.join(argv),
         stdout="" if isinstance(raw, Shredded) else raw.decode("utf-8", "replace"),
         exit_status=outcome.payload.exit_status,

@@ -32,13 +32,12 @@ _LATER = (
 ABSOLUTE = (
     _FREQUENCY,
     _CERTAINTY,
-    "ensur*|guarante*",
+    "ensur*|guarante*|without risk|no risk|risk-free",
     "exactly|fully|perfect*|impossible",
-    "immediate*|instant*",
-    "without risk|risk-free",
+    "immediate*|instant*|at once",
 )
 PROOF = (
-    "confirm|confirms|confirmed|confirmation|verifies|verified|establish*|prove|proves|proven",
+    "confirm|confirms|confirmed|confirmation|verifies|verified|validated|establish*|prove|proves|proven",
     "demonstrat*|reveal*|showed that|shows that",
 )
 TOTAL = (
@@ -58,7 +57,7 @@ PRAISE = (
 BLAME = (
     "careless*|reckless*|negligen*|sloppy|clumsy",
     "foolish*|stupid*|naive*|incompeten*|lazy",
-    "nuclear|brutal*|hacky|wasteful|wasted",
+    "nuclear|brutal*|hacky|wasteful|wasted|to blame",
     "fragil*",
 )
 CAUSE = (
@@ -73,11 +72,11 @@ HEDGE = (
     "likely|unlikely|probably|presumably|apparently|possibly|perhaps|maybe|potentially",
     "appear to|appears to|seem|seems",
     "typical|typically|should",
-    "would be|would have",
+    "would be|would have|would not|wouldn't",
 )
 OPEN = (
     "alternativ*|hypothes*|consistent with",
-    "assum*",
+    "assumption*|assumed|taken for granted",
     "inconclusive|unknown|not known|cannot be judged",
     "not recorded|not shown|does not show|do not show|did not show",
     "not measured|not tested|untested|unsupported|not looked at|open question*",
@@ -95,6 +94,10 @@ STATE = (
 )
 FUTURE = (_LATER,)
 
+NUMBER_WORDS = {
+    "one": 1, "two": 2, "three": 3, "four": 4, "five": 5, "six": 6, "seven": 7, "eight": 8,
+    "nine": 9, "ten": 10, "eleven": 11, "twelve": 12, "twenty": 20, "thirty": 30,
+}  # fmt: skip
 ENTRIES = {
     "absolute": ABSOLUTE,
     "proof": PROOF,

@@ -11,6 +11,7 @@ from journal import Event
 from journal.events import IncidentClosed, ObservationParsed, VerdictReached
 from reports.lint.document import Sentence
 from reports.lint.findings import Context, Finding, at
+from reports.lint.words import NUMBER_WORDS
 from reports.observed import listing, member, signal_answer
 
 _VERDICT = re.compile(r"\b(confirmed|refuted|inconclusive)\b", re.IGNORECASE)
@@ -25,6 +26,10 @@ _PRESENT = re.compile(
     re.IGNORECASE,
 )
 _PID = re.compile(r"\bpids? (\d+)\b", re.IGNORECASE)
+_WHOLE = re.compile(r"\b(complete|whole|partial|incomplete)\b", re.IGNORECASE)
+_HOLDS = re.compile(
+    rf"\b(?:holds|lists|shows) (\d+|{'|'.join(NUMBER_WORDS)}) process(?:es)?\b", re.IGNORECASE
+)
 _DENIED = re.compile(r"\b(?:not|no longer|never|nor|without|neither)\b", re.IGNORECASE)
 _AHEAD = re.compile(
     r"\b(?:will|shall|is going to|are going to)\b(?! be (?:tried|settled))", re.IGNORECASE
@@ -41,6 +46,7 @@ def agree(context: Context) -> Iterator[Finding]:
             yield from _resolution(sentence, named)
             yield from _delivery(context, sentence, named)
             yield from _presence(context, sentence, named)
+            yield from _tables(context, sentence, named)
 
 
 def _denied(sentence: Sentence, found: re.Match[str]) -> bool:
@@ -101,6 +107,23 @@ def _presence(context: Context, sentence: Sentence, named: tuple[Event, ...]) ->
             yield at(sentence, "C12", f"the cited listing holds pid {pids[0]}")
     elif not all(any(pid in pids_held for pids_held in held) for pid in pids):
         yield at(sentence, "C12", f"no cited listing holds pid {pids[0]}")
+
+
+def _tables(context: Context, sentence: Sentence, named: tuple[Event, ...]) -> Iterator[Finding]:
+    """Whether a cited listing is whole, and how many processes it holds."""
+    tables = [t for e in named if (t := listing(context.record.observation(e))) is not None]
+    if not tables or len(tables) != len(named):
+        return
+    whole = _WHOLE.search(sentence.plain)
+    if whole is not None:
+        said = (whole[1].lower() in {"complete", "whole"}) != _denied(sentence, whole)
+        if said != all(table.complete for table in tables):
+            yield at(sentence, "C07", "the cited listing says otherwise of its being whole")
+    counted = _HOLDS.search(sentence.plain)
+    if counted is not None and len(tables) == 1:
+        number = NUMBER_WORDS.get(counted[1].lower()) or int(counted[1])
+        if number != len(tables[0].rows):
+            yield at(sentence, "C18", f"the cited listing holds {len(tables[0].rows)}")
 
 
 def values(context: Context) -> Iterator[Finding]:

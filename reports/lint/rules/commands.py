@@ -30,7 +30,7 @@ _SUPPORTS = re.compile(
 )
 _OR_TRUE = re.compile(r"\|\|\s*true")
 _VIRTUE = re.compile(
-    r"\b(?:prevent\w*|ensur\w*|critical|desired|safe\w*|so that|avoid\w*|allow\w*|instructive)\b",
+    r"\b(?:prevent\w*|ensur\w*|critical|desired|safe\w*|so that|avoid\w*|allow\w*|clean|wants?)\b",
     re.IGNORECASE,
 )
 _POINTS_BACK = re.compile(r"^(?:this|that|these|those|it|they|either way)\b", re.IGNORECASE)

@@ -24,6 +24,11 @@ _GENERAL = re.compile(
     r"\b(?:if|when|unless|would|can|could|may|might|whether|should)\b", re.IGNORECASE
 )
 _EITHER_OR = re.compile(r"\beither\b[^.;]{3,120}\bor\b", re.IGNORECASE)
+_PURPOSE = re.compile(
+    r"\b(?:used|chosen|picked|selected) (?:in order )?to\b"
+    r"|\b(?:came|comes) from\b.*\bnot\b",
+    re.IGNORECASE,
+)
 _NOT_BUT = re.compile(r"\bnot (?:during|by|in|from|because)\b.*\bbut\b", re.IGNORECASE)
 _STATES_CAUSE = re.compile(r"(?:because|due to|caused|thanks to)", re.IGNORECASE)
 _LINKS = frozenset({"that", "this", "which", "were", "have", "been", "with", "from", "recorded"})
@@ -47,7 +52,9 @@ def _open_sentence(sentence: Sentence, place: int) -> bool:
 def causes(context: Context) -> Iterator[Finding]:
     """C08: a motive needs a recorded reason, a cause needs to be called an inference."""
     for sentence in context.claims:
-        found = words.CAUSES.search(sentence.plain) or _NOT_BUT.search(sentence.plain)
+        found = next(
+            (f for p in (words.CAUSES, _NOT_BUT, _PURPOSE) if (f := p.search(sentence.plain))), None
+        )
         if found is None or _FORM.search(sentence.plain):
             continue
         admitted = words.OPENS.search(sentence.plain)

@@ -22,10 +22,6 @@ _TIMES = {
     "minute": 60_000, "minutes": 60_000, "hour": 3_600_000, "hours": 3_600_000, "h": 3_600_000,
     "days": 86_400_000, "day": 86_400_000,
 }  # fmt: skip
-_WORDS = {
-    "one": 1, "two": 2, "three": 3, "four": 4, "five": 5, "six": 6, "seven": 7, "eight": 8,
-    "nine": 9, "ten": 10, "eleven": 11, "twelve": 12, "twenty": 20, "thirty": 30,
-}  # fmt: skip
 _QUANTITY = re.compile(
     r"(?<![\w.·/-])(\d[\d,]*(?:\.\d+)?)\s?("
     + "|".join([*_UNITS, *_TIMES, "%", "x", "K", "M", "k"])
@@ -50,9 +46,11 @@ _BYTES_PER = {
 _BITS = re.compile(r"\b(bfloat16|bf16|fp16|float16|fp32|float32|fp8|int8|FP4|fp4|int4)\b")
 _WAITED = re.compile(
     r"\b(?:waited?|waiting|sleep|sleeps?|pause\w*)\b[^.;]{0,30}?\b(\d+|"
-    + "|".join(_WORDS)
+    + "|".join(words.NUMBER_WORDS)
     + r")\s?s(?:econds?)?\b|"
-    r"\b(\d+|" + "|".join(_WORDS) + r") seconds? (?:is|are|was|were)\b|\bsleep \d+ is\b",
+    r"\b(\d+|"
+    + "|".join(words.NUMBER_WORDS)
+    + r") seconds? (?:is|are|was|were|after|before|later|between)\b|\bsleep \d+ is\b",
     re.IGNORECASE,
 )
 _COMPARES = re.compile(

@@ -18,10 +18,13 @@ _NAME = r"([A-Z][A-Za-z]*[A-Z0-9][A-Za-z0-9-]*)"
 _IS_A = re.compile(rf"\b{_NAME}\b,? (?:is|was|,|names) ?an? (?:[\w-]+ ){{0,5}}?({_KIND})s?\b")
 _APPOSED = re.compile(rf"\b{_NAME}, an? (?:[\w-]+ ){{0,3}}?({_KIND})\b")
 _BRACKETED = re.compile(rf"\b({_KIND})(?: with)?(?: [\w-]+){{0,2}} \({_NAME}\)", re.IGNORECASE)
+_PREFIXED = re.compile(rf"\b({_KIND}) {_NAME}\b")
 _ADJOINED = re.compile(rf"\b{_NAME}(?: (?:speculative|decoding|draft))*? ({_KIND})\b")
 _SAME = {"hypervisor": "host", "node": "host", "server": "host", "program": "script"}
 _THREADS = re.compile(r"\b((?:[A-Z]\w+ )?[a-z]+) threads?\b")
-_AS_PROCESSES = re.compile(r"\bprocess(?:es)? ?\([^)]*\bthreads?\b", re.IGNORECASE)
+_AS_PROCESSES = re.compile(
+    r"\bprocess(?:es)? ?(?:\(|such as|like|including)[^;)]{0,60}\bthreads?\b", re.IGNORECASE
+)
 _OUTLIVES = re.compile(
     r"\bthreads?\b[^.;]*\bafter\b[^.;]*\bprocess\w* (?:exit|end|die)\w*", re.IGNORECASE
 )
@@ -70,7 +73,7 @@ def _kinds(document: Document) -> Iterator[_Said]:
         for pattern in (_IS_A, _APPOSED, _ADJOINED):
             for name, kind in pattern.findall(text):
                 yield _Said(name, _SAME.get(kind.lower(), kind.lower()), sentence)
-        for kind, name in _BRACKETED.findall(text):
+        for kind, name in (*_BRACKETED.findall(text), *_PREFIXED.findall(text)):
             yield _Said(name, _SAME.get(kind.lower(), kind.lower()), sentence)
 
 
@@ -122,7 +125,8 @@ def _statements(document: Document) -> Iterator[_Said]:
 
 
 def _phrase(text: str) -> str:
-    return re.sub(r"[^a-z ]", "", text.lower()).rstrip("s")
+    plain = re.sub(r"[^a-z ]", "", text.lower()).rstrip("s")
+    return re.sub(r"\b(small|larg|big)\w*", r"\1", plain)
 
 
 _ACTIONS = {
@@ -131,7 +135,8 @@ _ACTIONS = {
     "launch": {"python", "python3", "systemctl", "tmux", "nohup", "torchrun", "launch"},
 }
 _DONE = re.compile(
-    r"\b(?:was to|had just|just|was the) (?:apply\w*|applied|deploy\w*|restart\w*|launch\w*)",
+    r"\b(?:was to|was the|(?:had|has|have|was|were)(?: been)?(?: just)?|just|message|and) "
+    r"(?:apply\w*|applied|deploy\w*|restart\w*|launch\w*)",
     re.IGNORECASE,
 )
 _YET = re.compile(
@@ -161,6 +166,8 @@ def order(context: Context) -> Iterator[Finding]:
 def _did(context: Context, sentence: Sentence, programs: set[str]) -> bool:
     """Whether a recorded command of the messages named (or of any) runs one of the programs."""
     named = {event.id for event in context.record.named(sentence.labels)}
+    if programs & {command.name for command in context.record.commands}:
+        return True
     return any(
         simple.name in programs
         for command in context.record.commands
