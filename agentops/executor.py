@@ -153,9 +153,17 @@ class Executor:
                 authority=authorization.rule,
                 reason=reason,
             )
-            before = await self._append(
+            before, given_up = await self._append_whole(
                 *self._definition(command, host, incident), self._event(intent, host, incident)
             )
+            if given_up:
+                unsent = CommandNotSent(
+                    command_id=intent.command_id,
+                    reason="given_up",
+                    detail="the caller gave up before anything was sent",
+                )
+                await self._append(_after(before[-1], unsent, {}))
+                raise asyncio.CancelledError
             after, observation = await self._send(command, host, intent.command_id, before[-1])
             return Executed(authorization, (*before, *after), after[0], observation)
 
@@ -216,7 +224,7 @@ class Executor:
                 detail="the caller gave up waiting; the command may still run",
                 duration_ms=0,
             )
-            await asyncio.shield(self._append(_after(intended, lost, streams.attachments(b""))))
+            await self._append(_after(intended, lost, streams.attachments(b"")))
             streams.close()
             raise
         drafts, observation = _outcome(command, command_id, answer, streams, intended)
@@ -246,7 +254,21 @@ class Executor:
         )
 
     async def _append(self, *drafts: NewEvent) -> tuple[Event, ...]:
-        return await asyncio.to_thread(self._journal.append, *drafts)
+        events, given_up = await self._append_whole(*drafts)
+        if given_up:
+            raise asyncio.CancelledError
+        return events
+
+    async def _append_whole(self, *drafts: NewEvent) -> tuple[tuple[Event, ...], bool]:
+        """Append, and say whether the caller gave up meanwhile: a write is never half known."""
+        appending = asyncio.ensure_future(asyncio.to_thread(self._journal.append, *drafts))
+        given_up = False
+        while not appending.done():
+            try:
+                await asyncio.shield(appending)
+            except asyncio.CancelledError:
+                given_up = True
+        return appending.result(), given_up
 
 
 def _outcome(

@@ -8,6 +8,7 @@
 4      denied, or handed over to a person
 5      waits for approval (its id is printed)
 6      not sent
+128+n  ended by signal n: Ctrl-C, SIGHUP or SIGTERM; the journal holds what was done
 ====== ==================================================================================
 """
 
