@@ -24,6 +24,9 @@ from tests.support.boxes import host_of
 from tests.support.command_line import User, user
 
 
+pytestmark = pytest.mark.timeout(600)
+
+
 @pytest.fixture(scope="module")
 def who(tmp_path_factory: pytest.TempPathFactory) -> User:
     """A user with a project, this machine as a host, and an incident with a command in it."""

@@ -11,7 +11,8 @@ from journal import Reader
 from journal.events import CommandIntended
 from tests.support.command_line import User, user
 
-GONE_WITHIN_S = 15
+pytestmark = pytest.mark.timeout(600)
+GONE_WITHIN_S = 30
 
 
 def demo_until(who: User, mark: bytes) -> subprocess.Popen[bytes]:

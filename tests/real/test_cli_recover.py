@@ -12,7 +12,7 @@ from tests.support.command_line import user
 from tests.support.projects import HOST, JOB, Project, project
 from tests.support.recovering import policy_text
 
-pytestmark = pytest.mark.needs("sshd", "root-namespaces")
+pytestmark = [pytest.mark.needs("sshd", "root-namespaces"), pytest.mark.timeout(600)]
 
 
 @pytest.fixture(scope="module")

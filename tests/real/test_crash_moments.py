@@ -14,7 +14,7 @@ from agentops.box.box import Box
 from tests.support.crash_driver import PHASES, Moment
 from tests.support.crashes import ACTS, check_crash
 
-pytestmark = pytest.mark.needs("sshd", "root-namespaces")
+pytestmark = [pytest.mark.needs("sshd", "root-namespaces"), pytest.mark.timeout(900)]
 # One moment for each phase, each of another act; the probe stands before any act.
 MOMENTS = (
     Moment("before_intent", *ACTS[3], delay_ms=0),

@@ -22,6 +22,8 @@ from journal import Reader
 from journal.events import CommandIntended, DecisionMade, ObservationParsed
 from tests.support.command_line import Said, User, user
 
+# The first test waits for all demos.
+pytestmark = pytest.mark.timeout(900)
 LABEL = re.compile(r"\[(e\d{4,})·([0-9a-f]{8})\]")
 # Which signals fit which fault, from the mechanism: see each launcher in agentops/box/files.
 SIGNALS = {
