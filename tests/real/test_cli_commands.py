@@ -23,7 +23,6 @@ from reports import Depth
 from tests.support.boxes import host_of
 from tests.support.command_line import User, user
 
-
 pytestmark = pytest.mark.timeout(600)
 
 
