@@ -10,6 +10,7 @@ from agentops.policy.config import Need, Repair
 from agentops.policy.decision import Close, Judge, Pause, RuleHit, Step
 from agentops.policy.learning import BEAT, file_subject, finite
 from agentops.policy.ledger import Sample
+from agentops.policy.releasing import releasing
 from agentops.policy.suspecting import suspected
 from agentops.policy.view import ENDED_STATES, SECOND_US, View
 from journal.events import JsonObject
@@ -126,6 +127,10 @@ def _stop_requested(view: View) -> Step:
         reason = "a whole listing shows no process with a proven role"
         judge = Judge(condition, "confirmed", reason, events)
         return Step(judge, (RuleHit("proof", reason, events),))
+    absent = view.verdict("members_absent")
+    held = None if absent is None else releasing(view, absent)
+    if held is not None:
+        return held
     reason = "nothing of the job runs"
     return Step(Close("NOTHING_TO_DO", reason, events), (RuleHit("steady", reason, events),))
 

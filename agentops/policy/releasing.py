@@ -1,7 +1,7 @@
-"""Is the GPUs' memory free again after a stop?
+"""Is the GPUs' memory free where nothing of the job lives?
 
-Here: looks at the cards after the job's end was proven, the wait for a release that comes late, and
-the verdicts on ``gpu_idle`` (one look) and ``gpu_released`` (two). Not here: the stop itself
+Here: looks at the cards after the job's absence was proven, the wait for a release that comes late,
+and the verdicts on ``gpu_idle`` (one look) and ``gpu_released`` (two). Not here: the stop itself
 (``agentops.policy.stopping``).
 
 Memory falls some time after its process ended, so a full card calls for patience, never for
