@@ -181,6 +181,7 @@ def _troubled(stage: Stage, relay: Relay, sent: Sent, journal: Path, host: Host)
         connection=stage.scenario.connection,
         meddling=stage.scenario.meddling,
         scale=stage.scale,
+        random=stage.random,
         sent=sent,
         intents=partial(_intents, journal),
         meddle=partial(_meddle, stage),

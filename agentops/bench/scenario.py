@@ -43,10 +43,11 @@ class Trainer(_Part):
     the one in the file is of an earlier run. interrupt and terminate say how it takes the
     signal: stops (saves and ends), ignored (SIG_IGN
     set by itself), inherited (SIG_IGN from whoever started it), threads (the main thread takes it,
-    another thread goes on), deaf (a handler that does nothing).
+    another thread goes on), deaf (a handler that does nothing),
+    forks (a child goes on in its place).
     """
 
-    interrupt: Literal["stops", "ignored", "inherited", "threads", "deaf"] = "stops"
+    interrupt: Literal["stops", "ignored", "inherited", "threads", "deaf", "forks"] = "stops"
     terminate: Literal["stops", "deaf"] = "stops"
     winding_down_s: float = Field(default=0, ge=0)
     suspended: bool = False
@@ -88,11 +89,15 @@ class Start(_Part):
 
 
 class Connection(_Part):
-    """The way to the host breaks at the nth command of a kind, before or after it took place."""
+    """The way to the host breaks at the nth command of a kind, before or after it took place.
+
+    rate: besides, any command may meet such a break, with this probability; two never in a row.
+    """
 
     cut: Literal["no", "before", "after"] = "no"
     at: Literal["signal", "deploy", "launch", "listing"] = "signal"
     nth: int = Field(default=1, ge=1)
+    rate: float = Field(default=0, ge=0, le=0.5)
     outage_s: float = Field(default=0, ge=0)
 
 
@@ -197,7 +202,8 @@ def chosen(known: Iterable[Written], names: Iterable[str]) -> tuple[Written, ...
     wanted = tuple(names)
     found = []
     for name in wanted:
-        fitting = [s for s in listed if name == s.name or s.name.startswith(f"{name}_")]
+        fitting = [s for s in listed if name in {s.name, s.name.partition("_")[0]}]
+        fitting = [s for s in fitting if s.name == name] or fitting
         if not fitting:
             shown = ", ".join(s.name.partition("_")[0] for s in listed)
             raise UsageError(f"scenario {name!r} is not known; there are {shown}")

@@ -11,6 +11,7 @@ import json
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
+from random import Random
 from typing import Literal
 
 from agentops.bench.scenario import Connection, Meddling
@@ -121,6 +122,7 @@ class Troubled:
         connection: Connection,
         meddling: Meddling,
         scale: float,
+        random: Random,
         sent: Sent,
         intents: Callable[[], int],
         meddle: Callable[[int], None],
@@ -134,6 +136,8 @@ class Troubled:
         self._intents = intents
         self._meddle = meddle
         self._outage: asyncio.TimerHandle | None = None
+        self._random = random
+        self._broke = False
 
     async def run(self, request: Request, sink: Sink) -> TransportAnswer:
         """Carry the request; the one that the scenario means meets its trouble."""
@@ -147,9 +151,13 @@ class Troubled:
         if kind == "signal" and number == 1 and self._meddling != Meddling():
             await asyncio.to_thread(self._meddle, victim_of(request))
         wanted = self._connection
-        if wanted.cut == "no" or (kind, number) != (wanted.at, wanted.nth):
-            return await carried()
-        return await self._broken(carried)
+        if wanted.cut != "no" and (kind, number) == (wanted.at, wanted.nth):
+            return await self._broken(carried, wanted.cut)
+        if wanted.rate > 0 and not self._broke and self._random.random() < wanted.rate:
+            self._broke = True
+            return await self._broken(carried, self._random.choice(("before", "after")))
+        self._broke = False
+        return await carried()
 
     async def close(self) -> None:
         """Let go of the real one."""
@@ -157,9 +165,11 @@ class Troubled:
             self._outage.cancel()
         await self._real.close()
 
-    async def _broken(self, carried: Callable[[], Awaitable[TransportAnswer]]) -> TransportAnswer:
+    async def _broken(
+        self, carried: Callable[[], Awaitable[TransportAnswer]], when: str
+    ) -> TransportAnswer:
         """Let the request leave, or not, lose the answer, break, and stay broken for a while."""
-        self._relay.swallow = "up" if self._connection.cut == "before" else "down"
+        self._relay.swallow = "up" if when == "before" else "down"
         loop = asyncio.get_running_loop()
         loop.call_later(_CUT_AFTER_S, self._break)
         return await carried()

@@ -235,6 +235,8 @@ def main() -> None:
         signal.signal(signal.SIGINT, signal.SIG_IGN)
     elif interrupt == "deaf":
         signal.signal(signal.SIGINT, lambda *_: None)
+    elif interrupt == "forks":
+        signal.signal(signal.SIGINT, lambda *_: os._exit(0) if os.fork() else None)
     elif interrupt == "stops":
         signal.signal(signal.SIGINT, wind_down)
     if terminate == "deaf":
