@@ -106,11 +106,13 @@ class SshAnchor:
     """A file on another machine, appended to by the user's own ``ssh``.
 
     Let the key that it logs in with be bound to ``cat >> PATH`` there (``authorized_keys``,
-    command=), so that who holds this machine cannot shorten the file.
+    command=), so that who holds this machine cannot shorten the file. options go to ssh before the
+    host; port, user and key usually stand in the user's ``ssh_config``.
     """
 
     host: str
     path: str
+    options: tuple[str, ...] = ()
 
     @property
     def place(self) -> str:
@@ -138,7 +140,8 @@ class SshAnchor:
         return tuple(parse_notes(text)) if there == b"y" else None
 
     def _run(self, command: str, stdin: bytes) -> bytes:
-        return _output(["ssh", "-oBatchMode=yes", "--", self.host, command], stdin, self.place)
+        argv = ["ssh", "-oBatchMode=yes", *self.options, "--", self.host, command]
+        return _output(argv, stdin, self.place)
 
 
 @dataclass(frozen=True, slots=True)

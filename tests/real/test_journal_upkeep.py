@@ -9,11 +9,13 @@ from pathlib import Path
 import duckdb
 import pytest
 
+from agentops.box import Box
 from journal import Event, Journal, NewEvent, Reader, Shredded, verify
-from journal.anchors import GIT_FILE, anchor_at
+from journal.anchors import GIT_FILE, AnchorFailed, SshAnchor, anchor_at
 from journal.errors import Corrupt, EventNotFound, KeyUnusable
 from journal.events import Heartbeat
 from journal.keeper import Keeper
+from journal.lines import canonical
 from journal.upkeep import record_reading, redact, rotate_key
 from tests.support.journals import ACTOR, Place, completed, intended, note, twenty_events
 
@@ -173,3 +175,32 @@ def test_an_anchor_that_cannot_be_reached_is_written_down(tmp_path: Path) -> Non
     assert verification.status == "unanchored"
     assert "ANCHOR_UNREADABLE" in {remark.code for remark in verification.remarks}
     assert '"taken":false' in place.layout.anchors.read_text()
+
+
+@pytest.mark.needs("ssh", "sshd")
+def test_an_ssh_anchor_appends_to_a_file_behind_a_real_server(tmp_path: Path) -> None:
+    with Box(containers=()) as box:
+        known = tmp_path / "known_hosts"
+        known.write_text(f"[127.0.0.1]:{box.address.port} {box.address.host_key}\n")
+        remote = box.directory / "anchor of ada.jsonl"
+        anchor = SshAnchor(
+            f"{box.address.user}@127.0.0.1",
+            str(remote),
+            options=("-p", str(box.address.port), "-i", str(box.address.key), "-F", "none",
+                     f"-oUserKnownHostsFile={known}", "-oStrictHostKeyChecking=yes"),
+        )  # fmt: skip
+        assert anchor.notes() is None
+        place = Place(tmp_path)
+        with place.create() as journal:
+            journal.anchors = (anchor,)
+            journal.append(note("kept"))
+            journal.seal()
+        stored = anchor.notes()
+        assert stored is not None
+        assert len(stored) == 3
+        local = tmp_path / "fetched.jsonl"
+        local.write_bytes(b"".join(canonical({"note": one.note}) + b"\n" for one in stored))
+        assert place.verify(anchors=[local]).status == "intact"
+        known.write_text("")
+        with pytest.raises(AnchorFailed, match="refused"):
+            anchor.send("x")
