@@ -19,6 +19,7 @@ Phases, in order; the first that has something to do decides:
 """
 
 from dataclasses import replace
+from itertools import pairwise
 
 from agentops.policy import moves
 from agentops.policy.canonical import digest
@@ -50,6 +51,8 @@ from agentops.policy.view import SECOND_US, View, look
 DENIALS_MAX = 3
 FAILURES_MAX = 4
 LOOK_AGAIN_US = 2 * SECOND_US
+# A longer gap between two decisions is somebody else's time: a crash, or a person who thinks.
+IDLE_US = 120 * SECOND_US
 
 
 def decide(state: PolicyState, config: PolicyConfig, now_us: int) -> Decision:
@@ -114,7 +117,7 @@ def _handled(view: View, name: str, need: str) -> tuple[str, Step]:
 
 
 def _restore(view: View, name: str, need: str) -> tuple[str, Step]:
-    if need == "requested":
+    if need == "requested" or view.state.terms.goal == "stop":
         stopped = view.verdict("job_stopped")
         events = () if stopped is None else (stopped.event,)
         reason = "the job is stopped, as asked"
@@ -139,7 +142,6 @@ def _ended(view: View) -> Step | None:
         return Step(close, (RuleHit("closed", close.reason),))
     budget = view.config.budget
     looks = sum(row.ran for row in view.state.probing)
-    opened = view.now_us if incident is None else incident.opened_at_us
     blind = [row.command for row in view.state.probing if row.failed_in_row >= FAILURES_MAX]
     undecided = len(view.verdicts("command_took_effect", "inconclusive"))
     reason = None
@@ -151,7 +153,7 @@ def _ended(view: View) -> Step | None:
         reason = f"{view.state.denials} acts were denied"
     elif looks >= budget.probes:
         reason = f"{looks} looks did not settle it"
-    elif view.now_us - opened > budget.wall_s * SECOND_US:
+    elif worked_us(view) > budget.wall_s * SECOND_US:
         reason = f"it took longer than {budget.wall_s} s"
     elif blind:
         reason = f"{blind[0]} brought no answer {FAILURES_MAX} times in a row"
@@ -160,6 +162,13 @@ def _ended(view: View) -> Step | None:
     if reason is None:
         return None
     return Step(Close("HANDED_OVER", reason, ()), (RuleHit("G11", reason),))
+
+
+def worked_us(view: View) -> int:
+    """How long the incident was worked on; the time in which nobody decided does not count."""
+    times = [made.at_us for made in view.state.decisions]
+    gaps = (later - earlier for earlier, later in pairwise(times))
+    return sum(max(0, min(gap, IDLE_US)) for gap in gaps)
 
 
 def _checked(view: View, step: Step) -> tuple[Step, tuple[GuardResult, ...]]:

@@ -23,7 +23,7 @@ from agentops.policy import moves
 from agentops.policy.config import HypothesisName, Rung
 from agentops.policy.decision import Close, Expectation, Pause, Rejected, RuleHit, Step
 from agentops.policy.hypotheses import TITLES, Interrupted, Score, leader, live, weigh
-from agentops.policy.ledger import Act
+from agentops.policy.ledger import Act, deployed_paths
 from agentops.policy.probing import next_probe
 from agentops.policy.process import INTERRUPT_BIT, Process
 from agentops.policy.roles import is_shell
@@ -70,7 +70,7 @@ def climb(view: View, process: Process, victim: Identity) -> Step:
         hit = RuleHit("continue-stopped", "it is stopped and could not answer", view.listed)
         return Step(moves.signal(victim, "CONT"), (hit,), rung="interrupt")
     if not climbing:
-        return _first(view, process, victim)
+        return _requested(view, process, victim) or _first(view, process, victim)
     return _after(view, process, victim, climbing[-1])
 
 
@@ -114,6 +114,31 @@ def _held(view: View, process: Process) -> Step | None:
         until = view.now_us + LOOK_AGAIN_US
         return Step(Pause(until, "short uninterruptible sleep is common"), (hit,))
     return Step(moves.list_processes(), (hit,))
+
+
+def _requested(view: View, process: Process, victim: Identity) -> Step | None:
+    """The stop file, for a job that watches one; None when it had its time, or there is none."""
+    path = view.job.stop.request_file
+    asks = "request" in view.job.stop.rungs and process in view.roles.trainers
+    if path is None or not asks:
+        return None
+    asked = [act for act in view.state.acts if path in deployed_paths(act)]
+    if not asked:
+        expected = Expectation(
+            {"kind": "process_absent", "identities": [moves.identity(victim)]},
+            view.now_us + grace_us(view, "request"),
+        )
+        hit = RuleHit("ladder", "the job watches a stop file", view.listed)
+        return Step(moves.request_stop(view), (hit,), rung="request", expects=(expected,))
+    act = asked[-1]
+    hit = RuleHit("G3", "the grace of rung request is not over", act.events)
+    over_at = (act.ended_at_us or act.at_us) + grace_us(view, "request")
+    if view.now_us < over_at:
+        step = moves.wait_absent((victim,), over_at - view.now_us)
+        return Step(step, (hit,), rung="request")
+    if view.table is None or view.table.at_us < over_at:
+        return Step(moves.list_processes(), (hit,), rung="request")
+    return None
 
 
 def _first(view: View, process: Process, victim: Identity) -> Step:

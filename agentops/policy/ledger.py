@@ -198,3 +198,10 @@ class Incident:
     job: str | None
     opened_at_us: int
     resolution: Resolution | None = None
+
+
+def deployed_paths(act: Act) -> set[str]:
+    """The paths that a deployment wrote; empty for any other act."""
+    files = act.arguments.get("files") if act.command == "deploy_files" else None
+    listed = files if isinstance(files, list) else []
+    return {str(item.get("path")) for item in listed if isinstance(item, dict)}

@@ -9,10 +9,9 @@ from agentops.policy import moves
 from agentops.policy.decision import Close, Judge, Pause, RuleHit, Step
 from agentops.policy.hypotheses import Interrupted, interrupt_in_log
 from agentops.policy.learning import BEAT, beat_value, file_subject
-from agentops.policy.ledger import Act
+from agentops.policy.ledger import Act, deployed_paths
 from agentops.policy.process import Process
 from agentops.policy.processes import ProcessTable
-from agentops.policy.restoring import deployed_paths
 from agentops.policy.view import SECOND_US, View
 from journal.events import JsonObject, Verdict
 

@@ -9,7 +9,7 @@ from agentops.policy import moves
 from agentops.policy.config import Launch
 from agentops.policy.decision import Close, Expectation, Judge, Pause, RuleHit, Step
 from agentops.policy.learning import BEAT, file_subject, finite
-from agentops.policy.ledger import Act, Sample
+from agentops.policy.ledger import Act, Sample, deployed_paths
 from agentops.policy.needs import due_repairs
 from agentops.policy.view import ENDED_STATES, SECOND_US, View
 from journal.events import JsonObject
@@ -51,11 +51,10 @@ def repairing(view: View) -> Step | None:
     return Step(moves.deploy(view, repair), (hit,), expects=(Expectation(expected, limit),))
 
 
-def deployed_paths(act: Act) -> set[str]:
-    """The paths that a deploy wrote."""
-    files = act.arguments.get("files")
-    listed = files if isinstance(files, list) else []
-    return {str(item.get("path")) for item in listed if isinstance(item, dict)}
+def repair_acts(view: View) -> list[Act]:
+    """The deployments of repairs; a stop file is none."""
+    paths = {file.path for repair in view.job.repair for file in repair.files}
+    return [act for act in view.state.acts if deployed_paths(act) & paths]
 
 
 def _unseen_files(view: View) -> Step | None:
@@ -73,7 +72,7 @@ def _unseen_files(view: View) -> Step | None:
 
 
 def _repaired(view: View) -> Step | None:
-    deploys = [act for act in view.state.acts if act.command == "deploy_files"]
+    deploys = repair_acts(view)
     if not deploys or view.verdict(REPAIRED, after=deploys[-1].last_order) is not None:
         return None
     facts = [
@@ -130,7 +129,7 @@ def _start(view: View, launch: Launch, job_name: str) -> Step:
 
 def _would_fail_again(view: View, need: str) -> Step | None:
     """A fault that comes back unchanged is not started again unless something was changed."""
-    changed = any(act.delivered_files for act in view.state.acts)
+    changed = any(act.delivered_files for act in repair_acts(view))
     if changed or view.launches:
         return None
     roots = [name for name in tail_roots(view, view.state.order + 1) if name in FINAL]

@@ -130,6 +130,19 @@ async def test_a_hang_is_seen_by_standing_steps(box: Box, tmp_path: Path) -> Non
     check_replay(place)
 
 
+async def test_a_job_that_watches_a_stop_file_needs_no_signal(box: Box, tmp_path: Path) -> None:
+    """The gentlest rung: the request is written, the job ends by itself and is started again."""
+    file = box.directory / tmp_path.name / "stop"
+    request = f'request_file = "{file}"\nrungs = ["request", "interrupt"]'
+    place = stage(box, tmp_path, stop=request)
+    started(place)
+    ended, events = await place.recover()
+    assert ended.resolution == "RECOVERED"
+    assert signals(events) == []
+    assert "request" in {made.decision["rung"] for made in decided(events)}
+    check_replay(place)
+
+
 async def test_steady_progress_is_left_alone(box: Box, tmp_path: Path) -> None:
     """Two heartbeats show progress; nothing is sent, nothing written."""
     place = stage(box, tmp_path, repair=False)

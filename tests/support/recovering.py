@@ -129,7 +129,9 @@ def signals(events: Sequence[Event]) -> list[tuple[str, int]]:
     ]
 
 
-def policy_text(folder: Path, *, repair: bool = True, stall_s: int = 3, extra: str = "") -> str:
+def policy_text(
+    folder: Path, *, repair: bool = True, stall_s: int = 3, extra: str = "", stop: str = ""
+) -> str:
     """The shipped rules, with the stub as a job."""
     wanted = (
         f"""
@@ -152,10 +154,11 @@ stall_s = {stall_s}
 watch_s = 3
 [job.stub.stop]
 respawn_s = 1
+{stop}
 [job.stub.stop.grace]
 interrupt_s = 2
-terminate_s = 2
-kill_s = 2
+terminate_s = 1
+kill_s = 1
 graceful_max_s = 30
 [job.stub.launch]
 argv = ["{sys.executable}", "-P", "{STUB}", "{folder}"]
@@ -174,13 +177,14 @@ def stage(
     stall_s: int = 3,
     extra: str = "",
     tier: Tier = "dev",
+    stop: str = "",
 ) -> Stage:
     """Set the stage: a folder in the box, old code in it, new code beside the policy."""
     folder = box.directory / place.name
     folder.mkdir()
     (folder / "code.py").write_text("VERSION = 1\n")
     (place / "code.py").write_text("VERSION = 2\n")
-    text = policy_text(folder, repair=repair, stall_s=stall_s, extra=extra)
+    text = policy_text(folder, repair=repair, stall_s=stall_s, extra=extra, stop=stop)
     (place / "policy.toml").write_text(text)
     config, sources = read_sources(parse_policy(text, "policy.toml"), place)
     return Stage(box, folder, place / "test.journal", config, sources, tier)

@@ -81,7 +81,8 @@ class Job:
     def run(self) -> None:
         """Train until told to stop."""
         self.beat("starting")
-        while not self.stop.wait(STEP_S):
+        (self.folder / "stop").unlink(missing_ok=True)
+        while not self.stop.wait(STEP_S) and not (self.folder / "stop").exists():
             if "hang" in self.faults and self.step >= 20:
                 continue
             self.step += 1
