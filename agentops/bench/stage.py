@@ -9,6 +9,7 @@ import contextlib
 import json
 import math
 import os
+import shlex
 import signal
 import socket
 import struct
@@ -50,8 +51,8 @@ _EARLIER = {
     "resumed_from_step": None,
     "detail": None,
 }
-_LOOP = 'while :; do "$@"; sleep 0.2; done'
-_TRAP = 'stop=; trap "stop=1" TERM; while [ -z "$stop" ]; do "$@"; sleep 0.2; done'
+_LOOP = "while :; do {argv}; sleep 0.2; done"
+_TRAP = 'stop=; trap "stop=1" TERM; while [ -z "$stop" ]; do {argv}; sleep 0.2; done'
 
 
 @dataclass(slots=True)
@@ -283,8 +284,9 @@ def _start_job(stage: Stage) -> None:
     match trainer.parent:
         case "loop" | "trap" | "undeclared":
             script = stage.folder / WRAPPER
-            script.write_text(_TRAP if trainer.parent == "trap" else _LOOP)
-            start(["sh", str(script), *argv], env=env)
+            text = _TRAP if trainer.parent == "trap" else _LOOP
+            script.write_text(text.format(argv=shlex.join(argv)))
+            start(["sh", str(script)], env=env)
         case "shell" | "careless":
             child = {"CHILD": ";".join(f"{key}={value}" for key, value in env.items())}
             careless = {"CARELESS": "1"} if trainer.parent == "careless" else {}

@@ -81,11 +81,16 @@ def _stop(arguments: argparse.Namespace) -> Status:
 def _scenarios(arguments: argparse.Namespace) -> Sequence[Written]:
     known = shipped() if arguments.scenarios is None else read_folder(arguments.scenarios)
     if arguments.baseline is not None:
-        # One-liners only stop; what comes after a stop is none of theirs.
-        known = tuple(each for each in known if each.table.get("goal", "stop") == "stop")
+        known = tuple(each for each in known if _fits_one_liners(each))
     if not arguments.pairs:
         return chosen(known, arguments.scenario)
     return _pairs(known, arguments.scenario)
+
+
+def _fits_one_liners(scenario: Written) -> bool:
+    """They only stop, and trouble that strikes a typed command has nothing to strike there."""
+    stops = scenario.table.get("goal", "stop") == "stop"
+    return stops and not {"connection", "meddling"} & set(scenario.table)
 
 
 def _pairs(known: Sequence[Written], names: Sequence[str]) -> Sequence[Written]:
