@@ -159,6 +159,25 @@ def test_escalation_waits_for_grace_and_a_living_victim() -> None:
     assert "G3" in failed(replace(state, acts=()), now_us, kill)
 
 
+def test_only_files_may_be_written_without_a_fresh_listing() -> None:
+    """G2 is about processes: a start needs a fresh listing, a file does not."""
+    state, now_us, _ = later_term()
+    late_us = now_us + 11 * SECOND_US
+    start = Run("relaunch", "launch", {"job": "job", "launch_id": "x"})
+    files = Run("deploy", "deploy_files", {"repair": "r", "files": []})
+    assert "G2" in failed(state, late_us, start)
+    assert "G2" not in failed(state, late_us, files)
+
+
+def test_continuing_a_stopped_process_is_no_escalation() -> None:
+    """G3: CONT may follow at once, also after an INT; it is no rung."""
+    state, now_us, decision = later_term()
+    run = run_of(decision)
+    cont = replace(run, arguments={**run.arguments, "signal": "CONT"})
+    early = replace(state.acts[-1], at_us=now_us, ended_at_us=now_us)
+    assert "G3" not in failed(replace(state, acts=(*state.acts[:-1], early)), now_us, cont)
+
+
 def test_a_checkpoint_in_writing_holds_the_kill_back() -> None:
     """G9."""
     state, now_us, decision = acting("KILL")

@@ -1,12 +1,13 @@
 """Simulated worlds under seeds: the oracle finds nothing, and it would find something."""
 
+import json
 from collections import Counter
 from dataclasses import replace
 
 import pytest
 
 from agentops.bench.simulate import DECISIONS_MAX, simulate
-from tests.support.simulated import config
+from tests.support.simulated import GOLDEN, config, golden_runs
 
 SEEDS = 60
 
@@ -44,3 +45,8 @@ def test_the_same_seed_runs_the_same_way() -> None:
     """A red seed is run again by its number alone."""
     assert simulate(7, config()) == simulate(7, config())
     assert replace(simulate(7, config()), seed=8) != simulate(8, config())
+
+
+def test_a_change_of_behaviour_is_seen_line_by_line() -> None:
+    """What is decided in six worlds; ``python -m tests.support.simulated`` writes it anew."""
+    assert golden_runs() == json.loads(GOLDEN.read_text(encoding="utf-8"))

@@ -1,12 +1,25 @@
 """States of the engine as they really come about: simulated runs, stopped at any decision."""
 
+import json
 from functools import cache
 from pathlib import Path
 
 from agentops.bench.drawing import simulated_config
 from agentops.bench.simulate import Loop
-from agentops.policy import Close, Decision, PolicyConfig, PolicyState, parse_policy
+from agentops.policy import (
+    Close,
+    Decision,
+    Judge,
+    Pause,
+    PolicyConfig,
+    PolicyState,
+    Run,
+    parse_policy,
+)
+from agentops.policy.decision import Action
 
+GOLDEN = Path(__file__).parents[1] / "golden" / "policy" / "runs.json"
+GOLDEN_SEEDS = (3, 4, 5, 8, 20, 42)
 SHIPPED = Path(__file__).parents[2] / "agentops" / "policy" / "files" / "dev.toml"
 
 
@@ -28,3 +41,32 @@ def moments(seed: int) -> tuple[tuple[PolicyState, int, Decision], ...]:
         close = run.step()
         found.append((state, now_us, run.decisions[-1]))
     return tuple(found)
+
+
+def told(decision: Decision) -> str:
+    """One decision in one line: phase, action, and what it turned on."""
+    rules = ",".join(hit.rule for hit in decision.because)
+    words = (decision.phase + ":", _what(decision.action), decision.rung, decision.lead)
+    return " ".join(f"{' '.join(words)} ({rules})".split())
+
+
+def _what(action: Action) -> str:
+    match action:
+        case Run():
+            return f"{action.purpose} {action.command} {action.arguments.get('signal', '')}"
+        case Judge():
+            return f"judge {action.condition['kind']} {action.verdict}"
+        case Pause():
+            return "pause"
+        case Close():
+            return f"close {action.resolution}"
+
+
+def golden_runs() -> dict[str, list[str]]:
+    """What the engine decides in six worlds, line by line."""
+    return {str(seed): [told(made) for _, _, made in moments(seed)] for seed in GOLDEN_SEEDS}
+
+
+if __name__ == "__main__":
+    # Run as ``python -m tests.support.simulated`` after a change that is meant; read the diff.
+    GOLDEN.write_text(json.dumps(golden_runs(), indent=1) + "\n", encoding="utf-8")
