@@ -68,13 +68,16 @@ def build_report(
     depth: Depth = "incident",
     *,
     words: Catalogue | None = None,
+    until: str | None = None,
 ) -> Report:
     """The report on one incident, the latest by default. Same journal, same report.
+
+    until is the id of the event at which the report ends; all there is by default.
 
     Raises:
         NoIncidentError: The journal holds no such incident.
     """
-    evidence = gather(reader, incident or latest_incident(reader))
+    evidence = gather(reader, incident or latest_incident(reader), until=until)
     return report_on(evidence, depth, words=words)
 
 

@@ -208,20 +208,23 @@ def elapsed_ms(earlier: Event, later: Event) -> int:
     return (later.ts_us - earlier.ts_us) // 1_000
 
 
-def gather(reader: Reader, incident: str) -> Evidence:
-    """Read all that a report on one incident may use.
+def gather(reader: Reader, incident: str, *, until: str | None = None) -> Evidence:
+    """Read all that a report on one incident may use, up to the event *until* (by id) if given.
 
     Raises:
         NoIncidentError: The journal holds no event of that incident.
     """
     events = tuple(reader.events(incident=incident))
+    ids = [event.id for event in events]
+    if until in ids:
+        events = events[: ids.index(until) + 1]
     if not events:
         raise NoIncidentError(f"incident {incident!r} has no event in this journal")
-    horizon = events[-1].ts_us
+    last = events[-1]
     context = tuple(
         event
         for event in reader.events(kinds=_CONTEXT)
-        if event.incident is None and event.ts_us <= horizon
+        if event.incident is None and _not_after(event, last)
     )
     return Evidence(
         incident=incident,
@@ -229,7 +232,7 @@ def gather(reader: Reader, incident: str) -> Evidence:
         context=context,
         observations=_observations(reader, events),
         outputs=_outputs(reader, events),
-        incidents=_incidents(reader, horizon),
+        incidents=_incidents(reader, last),
         journal_id=events[0].stream,
     )
 
@@ -261,12 +264,17 @@ def _outputs(reader: Reader, events: Iterable[Event]) -> dict[tuple[str, str], O
     return outputs
 
 
-def _incidents(reader: Reader, horizon: int) -> tuple[tuple[Event, Event | None], ...]:
-    """Opening and closing events of every incident opened up to the horizon, in order."""
+def _not_after(event: Event, last: Event) -> bool:
+    """Whether an event is within the cut-off: by place in the same stream, else by wall clock."""
+    return event.seq <= last.seq if event.stream == last.stream else event.ts_us <= last.ts_us
+
+
+def _incidents(reader: Reader, last: Event) -> tuple[tuple[Event, Event | None], ...]:
+    """Opening and closing events of every incident opened up to the cut-off, in order."""
     opened: dict[str, Event] = {}
     closed: dict[str, Event] = {}
     for event in reader.events(kinds=("incident_opened", "incident_closed")):
-        if event.incident is None or event.ts_us > horizon:
+        if event.incident is None or not _not_after(event, last):
             continue
         if isinstance(event.payload, IncidentOpened):
             opened.setdefault(event.incident, event)

@@ -28,7 +28,8 @@ from journal.events import (
 # The longest pause that a player shows; the real one is printed beside it.
 GAP_MAX_S = 2.0
 _WIDTH, _HEIGHT = 100, 30
-_SHOWN_BYTES = 4_000
+_SHOWN_BYTES = 16_000
+_SHOWN_LINES, _LINE_CHARS, _ARGUMENT_CHARS = 16, 300, 200
 
 
 @dataclass(frozen=True, slots=True)
@@ -231,6 +232,7 @@ def _screen(reader: Reader, event: Event) -> str | None:  # noqa: PLR0911  (one 
         case CommandIntended() as sent:
             host = event.host.name if event.host else "-"
             arguments = json.dumps(sent.arguments, ensure_ascii=False) if sent.arguments else ""
+            arguments = _cut(arguments, _ARGUMENT_CHARS)
             return f"\x1b[1m{_plain(host)}$ {_plain(sent.command)}\x1b[0m {_plain(arguments)}\r\n"
         case CommandCompleted(exit_status=status) | CommandFailed(exit_status=status):
             return _stored(reader, event) + f"\x1b[2m[exit {status}]\x1b[0m\r\n"
@@ -258,9 +260,18 @@ def _stored(reader: Reader, event: Event) -> str:
         if isinstance(raw, Shredded):
             parts.append(f"[{name} removed: {_plain(raw.reason)}]\r\n")
         elif raw:
-            text = _plain(raw[:_SHOWN_BYTES].decode("utf-8", "replace"))
-            parts.append(text.rstrip("\n").replace("\n", "\r\n") + "\r\n")
+            lines = _plain(raw[:_SHOWN_BYTES].decode("utf-8", "replace")).rstrip("\n").split("\n")
+            more = (
+                [f"… {len(lines) - _SHOWN_LINES} lines more"] if len(lines) > _SHOWN_LINES else []
+            )
+            shown = [_cut(line, _LINE_CHARS) for line in lines[:_SHOWN_LINES]] + more
+            parts.append("\r\n".join(shown) + "\r\n")
     return "".join(parts)
+
+
+def _cut(text: str, limit: int) -> str:
+    """The beginning of a text, with a mark where it was cut."""
+    return text if len(text) <= limit else text[: limit - 1] + "…"
 
 
 def _plain(text: str) -> str:

@@ -9,6 +9,13 @@ import json
 from pathlib import Path
 
 from agentops.cli.context import add_journal_option, add_json_option, settings_for
+from agentops.cli.playing import (
+    add_play_options,
+    play,
+    reparse_all,
+    reparsed_value,
+    tell_reparsed,
+)
 from agentops.cli.policies import read_policy_file
 from agentops.cli.printing import emit, say
 from agentops.cli.status import Status
@@ -18,7 +25,8 @@ from agentops.policy import PolicyConfig, Recomputed, recompute
 from journal import KeyStore, Reader, Verification, verify
 from journal.ledger import Intent
 
-_MODES = ("verify", "redecide")
+_DEFAULT_MODES = ("verify", "redecide")
+_MODES = (*_DEFAULT_MODES, "reparse", "play")
 
 
 def register(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
@@ -28,13 +36,14 @@ def register(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") ->
     checking.add_argument("--chain", action="store_true", help="leave the outputs unread")
     checking.set_defaults(run=_verify)
 
-    replay = commands.add_parser("replay", help="verify, then recompute every decision")
+    replay = commands.add_parser("replay", help="verify, then decide again; or read or play again")
     replay.add_argument(
         "words", metavar="PATH|MODE", nargs="*", help=f"a journal's folder; {', '.join(_MODES)}"
     )
     replay.add_argument(
         "--policy", type=Path, metavar="FILE", help="decide under this policy instead"
     )
+    add_play_options(replay)
     replay.set_defaults(run=_replay)
     for parser in (checking, replay):
         parser.add_argument("--key", metavar="LINE|FILE", help="the public key line to trust")
@@ -156,11 +165,15 @@ def _replay(arguments: argparse.Namespace) -> Status:
     recomputed = None
     if "redecide" in modes and (verification is None or verification.status != "tampered"):
         recomputed = recompute(Reader.open(path), config)
-    if arguments.json:
+    reparsed = reparse_all(Reader.open(path)) if "reparse" in modes else None
+    if "play" in modes:
+        play(Reader.open(path), arguments)
+    elif arguments.json:
         emit(
             {
                 "verify": None if verification is None else _value(verification),
                 "redecide": None if recomputed is None else _recomputed_value(recomputed),
+                "reparse": None if reparsed is None else reparsed_value(reparsed),
             }
         )
     else:
@@ -168,7 +181,10 @@ def _replay(arguments: argparse.Namespace) -> Status:
             _tell(verification)
         if recomputed is not None:
             _tell_recomputed(recomputed, config)
-    return _worst(verification, recomputed)
+        if reparsed is not None:
+            tell_reparsed(reparsed)
+    drifted = reparsed is not None and bool(reparsed.drifts)
+    return Status.NO if drifted else _worst(verification, recomputed)
 
 
 def _path_and_modes(words: list[str], settings: Settings) -> tuple[Path, tuple[str, ...]]:
@@ -176,7 +192,7 @@ def _path_and_modes(words: list[str], settings: Settings) -> tuple[Path, tuple[s
     paths = [word for word in words if word not in _MODES]
     if len(paths) > 1:
         raise UsageError(f"replay {' '.join(paths)}: give one journal; modes: {', '.join(_MODES)}")
-    return Path(paths[0]) if paths else settings.journal, tuple(modes) or _MODES
+    return Path(paths[0]) if paths else settings.journal, tuple(modes) or _DEFAULT_MODES
 
 
 def _recomputed_value(recomputed: Recomputed) -> dict[str, object]:

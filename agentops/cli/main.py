@@ -31,6 +31,7 @@ GROUPS: Mapping[str, tuple[str, ...]] = {
     "reading": ("log", "show", "query"),
     "auditing": ("verify", "replay"),
     "reporting": ("report",),
+    "telling": ("lint", "digest", "compliance"),
     "journals": ("journal",),
     "configuring": ("config",),
     "doctor": ("doctor",),

@@ -38,7 +38,7 @@ def regenerated(context: Context, reader: Reader) -> Iterator[Finding]:
         return
     depth: Depth = "command" if re.search(r"Commands, one by one", context.source) else "incident"
     try:
-        report = build_report(reader, named[1], depth)
+        report = build_report(reader, named[1], depth, until=_cut_off(context, named[1]))
     except NoIncidentError as error:
         yield Finding(1, "C24", str(error), "")
         return
@@ -47,14 +47,23 @@ def regenerated(context: Context, reader: Reader) -> Iterator[Finding]:
     yield from differences(context.document, right)
 
 
+def _cut_off(context: Context, incident: str) -> str | None:
+    """The incident's last event that the report names: its appendix names them all."""
+    labels = {label for sentence in context.document.sentences for label in sentence.labels}
+    named = {event.id for event in context.record.named(labels)}
+    ids = [e.id for e in context.record.events if e.incident == incident and e.id in named]
+    return ids[-1] if ids else None
+
+
 def differences(document: Document, right: Document) -> Iterator[Finding]:
     """C24: blocks, list numbers included, that only one of two documents has, or out of order."""
     wanted = [(block.number, block.text) for block in right.blocks]
     given = [(block.number, block.text) for block in document.blocks]
-    for block, key in zip(document.blocks, given, strict=True):
-        if key not in wanted:
-            yield Finding(block.line, "C24", "not what the journal says", block.text)
-    for _, text in (key for key in wanted if key not in given):
+    wrong = [b for b, key in zip(document.blocks, given, strict=True) if key not in wanted]
+    for block in wrong:
+        yield Finding(block.line, "C24", "not what the journal says", block.text)
+    missing = [text for number, text in wanted if (number, text) not in given]
+    for text in missing[len(wrong) :]:  # one wrong block stands where one right block was
         yield Finding(1, "C24", "left out", text)
     if sorted(given, key=str) == sorted(wanted, key=str) and given != wanted:
         yield Finding(1, "C24", "in another order than the journal tells it", "")

@@ -1,0 +1,161 @@
+"""``agentops lint|digest|compliance``: is a report true, what happened lately, what auditors ask.
+
+All three read the journal and nothing else of the world but the file that is given to them.
+"""
+
+import argparse
+import sys
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+from agentops.cli.context import (
+    add_journal_option,
+    add_json_option,
+    open_reader,
+    record_reading,
+    settings_for,
+)
+from agentops.cli.printing import emit, say
+from agentops.cli.status import Status
+from agentops.errors import UsageError
+from journal import KeyStore, Reader, verify
+from reports import build_report, render_markdown
+from reports.compliance import Surroundings, comply, render_compliance, unexplained
+from reports.digest import digest, render_digest
+from reports.lint import Finding, lint
+
+_EXCERPT_CHARS = 160
+
+
+def register(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    """Add the commands."""
+    linting = commands.add_parser(
+        "lint", help="hold a report, also a hand-written one, to the journal"
+    )
+    linting.add_argument("report", metavar="REPORT", type=Path, help="Markdown, HTML or plain text")
+    linting.add_argument("--incident", metavar="ID", help="hold it to this incident alone")
+    linting.add_argument(
+        "--earlier", action="append", type=Path, metavar="FILE", help="earlier reports on the same"
+    )
+    linting.set_defaults(run=_lint)
+
+    digesting = commands.add_parser("digest", help="many incidents on one page")
+    digesting.add_argument(
+        "--since", metavar="WHEN", help="days (7d) or a date (2026-11-30), UTC; default: all"
+    )
+    digesting.set_defaults(run=_digest)
+
+    complying = commands.add_parser("compliance", help="what an auditor samples, item by item")
+    complying.add_argument("path", metavar="PATH", nargs="?", type=Path, help="a journal's folder")
+    complying.set_defaults(run=_compliance)
+    for parser in (linting, digesting, complying):
+        add_json_option(parser)
+        add_journal_option(parser)
+
+
+def _lint(arguments: argparse.Namespace) -> Status:
+    settings = settings_for(arguments)
+    earlier = [_read(path, "--earlier") for path in arguments.earlier or ()]
+    text = _read(arguments.report, "REPORT")
+    found = lint(text, open_reader(settings), incident=arguments.incident, earlier=earlier)
+    record_reading(settings, "lint", str(arguments.report))
+    if arguments.json:
+        emit({"findings": [_finding(finding) for finding in found]})
+    else:
+        for finding in found:
+            excerpt = " ".join(finding.excerpt.split())[:_EXCERPT_CHARS]
+            place = f"{arguments.report}:{finding.line}"
+            print(f"{place}: {finding.rule} {finding.message}\n    {excerpt}")  # noqa: T201
+        say(f"{len(found)} findings" if found else "no finding")
+    return Status.NO if found else Status.YES
+
+
+def _finding(finding: Finding) -> dict[str, object]:
+    return {
+        "line": finding.line,
+        "rule": finding.rule,
+        "message": finding.message,
+        "excerpt": finding.excerpt,
+    }
+
+
+def _read(path: Path, name: str) -> str:
+    try:
+        return path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        reason = getattr(error, "strerror", None) or "is no UTF-8 text"
+        raise UsageError(f"{name} {path}: {reason}") from error
+
+
+def _digest(arguments: argparse.Namespace) -> Status:
+    settings = settings_for(arguments)
+    reader = open_reader(settings)
+    found = digest(reader, since_us=_since_us(arguments.since, reader))
+    record_reading(settings, "digest", arguments.since or "all")
+    if arguments.json:
+        emit(
+            {
+                "incidents": len(found.lines),
+                "resolutions": found.resolutions,
+                "signals": found.rungs,
+                "themes": found.themes,
+                "median_ms": found.median_ms,
+                "unverified": [line.incident for line in found.unverified],
+            }
+        )
+    else:
+        sys.stdout.write(render_digest(found))
+    return Status.YES
+
+
+def _since_us(given: str | None, reader: Reader) -> int:
+    """The beginning of the span: days are counted back from the journal's last event."""
+    if given is None:
+        return 0
+    if given.endswith("d") and given[:-1].isdigit():
+        last = max((event.ts_us for event in reader.events()), default=0)
+        return last - int(timedelta(days=int(given[:-1])) / timedelta(microseconds=1))
+    try:
+        moment = datetime.fromisoformat(given)
+    except ValueError as error:
+        raise UsageError(f"--since {given}: give days (7d) or a date (2026-11-30)") from error
+    return int((moment.replace(tzinfo=moment.tzinfo or UTC)).timestamp() * 1_000_000)
+
+
+def _compliance(arguments: argparse.Namespace) -> Status:
+    if arguments.path is not None:
+        arguments.journal = arguments.path
+    settings = settings_for(arguments)
+    reader = open_reader(settings)
+    verification = verify(settings.journal, keys=KeyStore(settings.places.keys))
+    reports = [build_report(reader, incident.id) for incident in reader.incidents()[-1:]]
+    surroundings = Surroundings(
+        verification=verification.status,
+        mode=settings.journal.stat().st_mode,
+        findings=sum(len(lint(render_markdown(report), reader)) for report in reports)
+        if reports
+        else None,
+    )
+    answers = comply(reader, surroundings)
+    foreign = unexplained(reader)
+    record_reading(settings, "compliance", "")
+    if arguments.json:
+        emit(
+            {
+                "items": [
+                    {
+                        "item": item.id,
+                        "title": item.title,
+                        "standards": list(item.standards),
+                        "status": answer.status,
+                        "words": answer.words,
+                        "events": list(answer.refs),
+                    }
+                    for item, answer in answers
+                ],
+                "not_ours": [change.what for change in foreign],
+            }
+        )
+    else:
+        sys.stdout.write(render_compliance(answers, foreign))
+    return Status.NO if any(answer.status == "fail" for _, answer in answers) else Status.YES

@@ -1,0 +1,65 @@
+"""The commands that tell and audit, as a user types them, on a journal with a known story."""
+
+import json
+
+import pytest
+
+from tests.support import stories
+from tests.support.command_line import User
+
+
+@pytest.fixture(scope="module")
+def user(tmp_path_factory: pytest.TempPathFactory) -> User:
+    folder = tmp_path_factory.mktemp("user")
+    (folder / "home").mkdir()
+    stories.second_interrupt(folder / "j.journal", folder / "keys")
+    return User(home=folder / "home", folder=folder)
+
+
+def test_a_generated_report_passes_and_an_altered_one_does_not(user: User) -> None:
+    for form in ("md", "html"):
+        report = user.folder / f"report.{form}"
+        written = user.run(
+            "report", "--format", form, "--output", str(report), "--journal", "j.journal"
+        )
+        assert written.status == 0
+        good = user.run("lint", str(report), "--journal", "j.journal", "--json")
+        assert (good.status, good.json) == (0, {"findings": []})
+        report.write_text(report.read_text().replace("Innocents touched: ", "Innocents hurt: "))
+        bad = user.run("lint", str(report), "--journal", "j.journal")
+        assert bad.status == 1
+        assert "C24" in bad.out
+
+
+def test_a_report_stays_true_when_the_incident_goes_on(user: User) -> None:
+    report = user.folder / "before.md"
+    user.run("report", "--output", str(report), "--journal", "j.journal")
+    noted = user.run("incident", "note", "inc-0001", "still watching", "--journal", "j.journal")
+    assert noted.status == 0, noted
+    assert user.run("lint", str(report), "--journal", "j.journal").status == 0
+
+
+def test_a_file_that_is_not_there_is_one_clear_line(user: User) -> None:
+    user.run("lint", "absent.md", "--journal", "j.journal").refused(2, "absent.md")
+    user.run("digest", "--since", "soon", "--journal", "j.journal").refused(2, "--since soon")
+
+
+def test_digest_and_compliance_answer_in_json(user: User) -> None:
+    found = user.run("digest", "--journal", "j.journal", "--json").json
+    assert found["resolutions"] == {"RECOVERED": 1}
+    assert found["signals"] == {"INT": 2}
+    answers = user.run("compliance", "--journal", "j.journal", "--json")
+    assert answers.status == 1  # nothing in this journal was anchored
+    assert len(answers.json["items"]) == 26
+    assert {item["status"] for item in answers.json["items"] if item["item"] == "L17"} == {"pass"}
+
+
+def test_replay_plays_a_session_and_writes_a_cast(user: User) -> None:
+    shown = user.run("replay", "j.journal", "play", "--speed", "1000")
+    assert shown.status == 0
+    assert "box-200$ signal_process" in shown.out
+    written = user.run("replay", "j.journal", "play", "--cast", "session.cast")
+    assert written.status == 0
+    header = json.loads((user.folder / "session.cast").read_text().splitlines()[0])
+    assert header["version"] == 3
+    user.run("replay", "j.journal", "play", "--speed", "0").refused(2, "--speed 0")
