@@ -7,11 +7,12 @@ import argparse
 from pathlib import Path
 
 from agentops.cli.context import add_journal_option, add_json_option, open_reader, settings_for
-from agentops.cli.policies import policy_for
+from agentops.cli.policies import policy_for, read_policy_file
 from agentops.cli.printing import console, emit
+from agentops.cli.simulating import add_simulate
 from agentops.cli.status import Status
-from agentops.errors import ConfigError, UsageError
-from agentops.policy import PolicyConfig, parse_policy
+from agentops.errors import UsageError
+from agentops.policy import PolicyConfig
 from agentops.policy.checking import differences, lint, run_cases
 from agentops.policy.explaining import explain
 from journal.events import DecisionMade
@@ -42,27 +43,15 @@ def register(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") ->
     )
     explaining.add_argument("decision", metavar="DECISION", help="its id or event id, or a prefix")
     explaining.set_defaults(run=_explain)
+    add_simulate(actions)
     for parser in (testing, linting, comparing, explaining):
         add_json_option(parser)
         add_journal_option(parser)
 
 
-def read_file(path: Path) -> PolicyConfig:
-    """The policy in *path*.
-
-    Raises:
-        ConfigError: it cannot be read or used.
-    """
-    try:
-        text = path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise ConfigError(f"{path}: cannot be read: {error}") from error
-    return parse_policy(text, str(path))
-
-
 def _given(arguments: argparse.Namespace) -> tuple[PolicyConfig, str]:
     if arguments.file is not None:
-        return read_file(arguments.file), str(arguments.file)
+        return read_policy_file(arguments.file), str(arguments.file)
     return policy_for(settings_for(arguments))
 
 
@@ -114,7 +103,7 @@ def _lint(arguments: argparse.Namespace) -> Status:
 
 
 def _diff(arguments: argparse.Namespace) -> Status:
-    found = differences(read_file(arguments.old), read_file(arguments.new))
+    found = differences(read_policy_file(arguments.old), read_policy_file(arguments.new))
     if arguments.json:
         emit({"differences": [{"key": k, "old": a, "new": b} for k, a, b in found]})
     else:

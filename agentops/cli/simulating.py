@@ -1,4 +1,4 @@
-"""``agentops bench simulate``: the engine in simulated worlds, under seeds, with an oracle."""
+"""``bench simulate`` and ``policy simulate``: the engine in simulated worlds, with an oracle."""
 
 import argparse
 import os
@@ -6,8 +6,7 @@ from pathlib import Path
 
 from agentops.bench.seeds import SeedTally, run_seeds
 from agentops.cli.context import add_json_option
-from agentops.cli.policies import shipped_text
-from agentops.cli.policy import read_file
+from agentops.cli.policies import read_policy_file, shipped_text
 from agentops.cli.printing import console, emit
 from agentops.cli.status import Status
 from agentops.errors import UsageError
@@ -32,7 +31,7 @@ def _simulate(arguments: argparse.Namespace) -> Status:
     if arguments.policy is None:
         rules = parse_policy(shipped_text(), "dev.toml")
     else:
-        rules = read_file(arguments.policy)
+        rules = read_policy_file(arguments.policy)
     seeds = range(arguments.first, arguments.first + arguments.seeds)
     if arguments.seed is not None:
         seeds = range(arguments.seed, arguments.seed + 1)
