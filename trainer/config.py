@@ -205,6 +205,11 @@ class RunConfig:
             _positive(name, getattr(self, name))
         for name in ("log_every", "checkpoint_every", "keep_checkpoints"):
             _positive(name, getattr(self, name))
+        if self.compile and self.rows_per_pass < self.rows_per_step:
+            raise ConfigError(
+                f"compile: needs all rows of a step in one pass; set rows_per_pass to"
+                f" {self.rows_per_step}"
+            )
         if self.row_tokens < self.drafter.block_size:
             raise ConfigError(f"row_tokens: {self.row_tokens} is below drafter.block_size")
 

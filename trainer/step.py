@@ -22,6 +22,7 @@ from trainer.config import DrafterSettings, RunConfig
 from trainer.corpus import Corpus
 from trainer.drafter import Drafter, DrafterConfig, LayerType, default_target_layer_ids
 from trainer.errors import ConfigError
+from trainer.fixed import FixedStep, StepShape
 from trainer.loss import HeadLoss, denominator, head_loss, teacher_rows
 from trainer.mask import Layout
 from trainer.optimizer import MasterOptimizer
@@ -98,10 +99,13 @@ class Trainer:
         self.device = device
         self.optimizer = MasterOptimizer(drafter, config.optimizer)
         self._backend = _backend(config, device)
+        self._fixed: _FixedPass | None = None
 
     def step(self, rows: Sequence[Row], corpus: Corpus, rate: float) -> StepOutcome:
         """Train on these rows once, at this learning rate."""
         passes = self.passes(rows, corpus)
+        if self.config.compile:
+            return self._step_fixed(passes, rate)
         shares = [denominator(batch.supervision, self.config.loss) for batch in passes]
         total = torch.stack(shares).sum()
         loss = torch.zeros((), device=self.device)
@@ -114,6 +118,13 @@ class Trainer:
         stepped = self.optimizer.step(rate)
         tokens = sum(batch.tokens for batch in passes)
         return StepOutcome(loss, stepped.grad_norm, reduce(Proxy.plus, seen), tokens)
+
+    def _step_fixed(self, passes: Sequence[Batch], rate: float) -> StepOutcome:
+        """The same step with fixed shapes, replayed as one CUDA graph where there is a GPU."""
+        (batch,) = passes  # the settings saw to it
+        if self._fixed is None:
+            self._fixed = _FixedPass(self, batch)
+        return self._fixed.step(batch, rate)
 
     @torch.no_grad()
     def inspect(self, rows: Sequence[Row], corpus: Corpus) -> Proxy:
@@ -169,6 +180,41 @@ class Trainer:
             chunk_rows=self.config.head_chunk_rows,
         )
         return _Compared(result, supervision)
+
+
+class _FixedPass:
+    """A step of fixed shapes, fed from the adaptive step's own batches and features."""
+
+    def __init__(self, trainer: Trainer, first: Batch) -> None:
+        self._trainer = trainer
+        features = trainer.read(first)
+        self._taps_NSF, self._final_NSH = features.taps_NSF, features.final_NSH
+        rows, context = first.ids_NS.shape
+        self._step = FixedStep(
+            trainer.drafter,
+            trainer.optimizer,
+            trainer.target.embedding_VH,
+            trainer.target.head_VH,
+            shape=StepShape(rows, context, first.layout.anchor.shape[1]),
+            features=lambda: (self._taps_NSF, self._final_NSH),
+            loss=trainer.config.loss,
+            backend=trainer._backend,  # noqa: SLF001 - the two are one module's
+            chunk_rows=trainer.config.head_chunk_rows,
+            captures=trainer.device.type == "cuda",
+        )
+
+    def step(self, batch: Batch, rate: float) -> StepOutcome:
+        """Train on a batch of the first one's shape."""
+        trainer = self._trainer
+        features = trainer.read(batch)
+        # A replayed graph reads these very buffers.
+        self._taps_NSF.copy_(features.taps_NSF)
+        self._final_NSH.copy_(features.final_NSH)
+        total = denominator(batch.supervision, trainer.config.loss)
+        self._step.load(batch.ids_NS, batch.document_NS, batch.layout, batch.supervision, total)
+        found = self._step.step(rate)
+        # The next step overwrites its results.
+        return StepOutcome(found.loss.clone(), found.grad_norm.clone(), found.proxy, batch.tokens)
 
 
 def _moved(layout: Layout, device: torch.device) -> Layout:

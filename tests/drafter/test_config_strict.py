@@ -57,6 +57,7 @@ def _with(**changes: Any) -> dict[str, Any]:
         (_with(target={"path": "x"}), r"^target.kind: null is none of"),
         (_with(target=3), r"^target: expected a table with 'kind', got 3"),
         (_with(loss={"gamma": -1.0}), r"^loss.gamma: -1.0 cannot be used"),
+        (_with(compile=True, rows_per_step=4), r"^compile: needs .* set rows_per_pass to 4"),
         (_with(schema=2), r"^schema: 2 is not known"),
         (_with(optimizer={"schedule": "cosin"}), r"did you mean 'cosine'"),
         ({}, r"^run_id: missing; it has no default"),

@@ -69,6 +69,30 @@ def test_the_loss_falls(tmp_path: Path) -> None:
     assert sum(seen[-5:]) / 5 < 0.85 * sum(seen[:5]) / 5
 
 
+def test_a_step_of_fixed_shapes_trains_as_the_one_that_adapts(tmp_path: Path) -> None:
+    """What a GPU replays as one graph is this same step."""
+    for name, compiled in (("adapts", False), ("fixed", True)):
+        config = write_config(tmp_path / name, compile=compiled, steps=8, keep_checkpoints=1)
+        train(read_config(config), report=lambda _: None)
+    seen = [
+        [float(each) for each in losses(tmp_path / name / "out").values()]
+        for name in ("adapts", "fixed")
+    ]
+    assert seen[0] == pytest.approx(seen[1], rel=1e-5)
+
+
+def test_passes_of_one_step_add_up_to_one_big_pass(tmp_path: Path) -> None:
+    """Rows carry unequal numbers of taught tokens; the denominator is the whole step's."""
+    for name, size in (("one", 3), ("three", 1)):
+        config = write_config(tmp_path / name, rows_per_step=3, rows_per_pass=size, steps=4)
+        train(read_config(config), report=lambda _: None)
+    seen = [
+        [float(each) for each in losses(tmp_path / name / "out").values()]
+        for name in ("one", "three")
+    ]
+    assert seen[0] == pytest.approx(seen[1], rel=1e-4)
+
+
 def test_a_run_killed_at_random_steps_has_the_losses_of_one_that_was_not(tmp_path: Path) -> None:
     """SIGKILL twice, at moments that no code of ours chose, then to the end."""
     whole = write_config(tmp_path / "whole", steps=20, checkpoint_every=3)
