@@ -78,79 +78,66 @@ def host_of(box: Box, name: str = "box") -> Host:
     )
 
 
-async def ours(box: Box, rounds: int, *, persistent: bool) -> Row:
+# One contestant: runs `true` or the listing once, and gives the seconds that it took.
+Act = Callable[[bool], Awaitable[float]]
+
+
+def ours(box: Box, *, persistent: bool) -> Act:
     """Our transport: framed, with markers and deadline."""
     transport = SshTransport(host_of(box), persistent=persistent)
     listing = ListProcesses().argv()
 
-    async def run(argv: tuple[str, ...]) -> None:
-        request = Request(argv, b"", 10_000, secrets.token_hex(16), repeatable=persistent)
+    async def act(long: bool) -> float:  # noqa: FBT001
+        argv = listing if long else ("true",)
+        request = Request(argv, b"", 30_000, secrets.token_hex(16), repeatable=persistent)
+        start = time.perf_counter()
         answer = await transport.run(request, Nothing())
+        took_s = time.perf_counter() - start
         assert isinstance(answer, Ended), answer
+        return took_s
 
-    row = Row(
-        "agentops, persistent shell" if persistent else "agentops, channel per command",
-        await timed(rounds, lambda: run(("true",))),
-        await timed(rounds, lambda: run(listing)),
-        "frame, deadline, closed stdin; the listing reads /proc with identity",
-    )
-    await transport.close()
-    return row
+    return act
 
 
-async def raw_asyncssh(box: Box, rounds: int) -> Row:
+async def raw_asyncssh(box: Box) -> Act:
     """Plain asyncssh, without anything around it."""
     at = box.address
     connection = await asyncssh.connect(
         at.address, at.port, username=at.user, client_keys=[str(at.key)], known_hosts=None,
         config=None,
     )  # fmt: skip
-    row = Row(
-        "asyncssh, channel per command",
-        await timed(rounds, lambda: connection.run("true", encoding=None)),
-        await timed(rounds, lambda: connection.run(PS, encoding=None)),
-        "no frame, no deadline",
-    )
-    connection.close()
-    await connection.wait_closed()
-    return row
+
+    async def act(long: bool) -> float:  # noqa: FBT001
+        start = time.perf_counter()
+        await connection.run(PS if long else "true", encoding=None)
+        return time.perf_counter() - start
+
+    return act
 
 
-def ssh_words(box: Box, folder: str, *, master: bool) -> list[str]:
-    """The ssh program's command line for the box."""
+def ssh_program(box: Box, folder: str, *, master: bool) -> Act:
+    """The ssh program, with or without a connection that is kept."""
     at = box.address
     control = [
         "-o", "ControlMaster=auto", "-o", f"ControlPath={folder}/cm", "-o", "ControlPersist=60",
     ]  # fmt: skip
-    return [
+    words = [
         "ssh", "-F", "none", "-i", str(at.key), "-p", str(at.port), "-o",
         "StrictHostKeyChecking=no", "-o", f"UserKnownHostsFile={folder}/kh", "-o", "LogLevel=ERROR",
         *(control if master else []), f"{at.user}@{at.address}",
     ]  # fmt: skip
 
+    async def act(long: bool) -> float:  # noqa: FBT001
+        start = time.perf_counter()
+        process = await asyncio.create_subprocess_exec(
+            *words, PS if long else "true", stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.DEVNULL, stdin=asyncio.subprocess.DEVNULL,
+        )  # fmt: skip
+        await process.communicate()
+        assert process.returncode == 0
+        return time.perf_counter() - start
 
-def ssh_program(box: Box, rounds: int, *, master: bool) -> Row:
-    """The ssh program, with or without a connection that is kept."""
-    with tempfile.TemporaryDirectory() as folder:
-        words = ssh_words(box, folder, master=master)
-
-        def run(command: str) -> float:
-            times = []
-            for _ in range(rounds + WARM_UP if master else max(5, rounds // 4)):
-                start = time.perf_counter()
-                subprocess.run([*words, command], capture_output=True, check=True)
-                times.append(time.perf_counter() - start)
-            return median_ms(times)
-
-        row = Row(
-            "ssh + ControlMaster" if master else "ssh, new connection",
-            run("true"),
-            run(PS),
-            "status 255 means six things",
-        )
-        if master:
-            subprocess.run([*words, "-O", "exit"], capture_output=True, check=False)
-    return row
+    return act
 
 
 PEERS = {
@@ -171,32 +158,79 @@ def act(command):
 """,
 }
 PEER_FRAME = """
-import json, statistics, sys, time
-host, port, user, key, rounds, ps = json.loads(sys.argv[1])
+import json, sys, time
+host, port, user, key = json.loads(sys.argv[1])
 {body}
-def measure(command):
-    times = []
-    for _ in range(rounds + 5):
-        start = time.perf_counter()
-        act(command)
-        times.append(time.perf_counter() - start)
-    return statistics.median(times[5:]) * 1000
-print(json.dumps([measure("true"), measure(ps)]))
+act("true")
+print("ready", flush=True)
+for line in sys.stdin:
+    start = time.perf_counter()
+    act(line.strip())
+    print(time.perf_counter() - start, flush=True)
 """
 
 
-def library_peer(box: Box, python: str, name: str, rounds: int) -> Row:
-    """A Python peer on one connection, in its own interpreter."""
+async def library_peer(box: Box, python: str, name: str) -> Act | str:
+    """A Python peer on one connection in its own interpreter; why not, if it cannot be had."""
     at = box.address
-    words = json.dumps([at.address, at.port, at.user, str(at.key), rounds, PS])
-    done = subprocess.run(
-        [python, "-c", PEER_FRAME.format(body=PEERS[name]), words],
-        capture_output=True, text=True, check=False,
+    words = json.dumps([at.address, at.port, at.user, str(at.key)])
+    process = await asyncio.create_subprocess_exec(
+        python, "-c", PEER_FRAME.format(body=PEERS[name]), words,
+        stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE,
     )  # fmt: skip
-    if done.returncode:
-        return Row(name, None, None, done.stderr.strip().splitlines()[-1][:90])
-    true_ms, listing_ms = json.loads(done.stdout.splitlines()[-1])
-    return Row(name, true_ms, listing_ms, "one connection, text output")
+    if await process.stdout.readline() != b"ready\n":  # type: ignore[union-attr] # a pipe was asked for
+        text = (await process.stderr.read()).decode().strip()  # type: ignore[union-attr] # likewise
+        return (text.splitlines() or ["it ended"])[-1][:90]
+
+    async def act(long: bool) -> float:  # noqa: FBT001
+        process.stdin.write(f"{PS if long else 'true'}\n".encode())  # type: ignore[union-attr] # likewise
+        return float(await process.stdout.readline())  # type: ignore[union-attr] # likewise
+
+    return act
+
+
+async def round_robin(acts: dict[str, Act], rounds: int, *, long: bool) -> dict[str, float]:
+    """Median milliseconds of each; all take turns, so that the machine's load hits all alike."""
+    times: dict[str, list[float]] = {name: [] for name in acts}
+    for _ in range(rounds + WARM_UP):
+        for name, act in acts.items():
+            times[name].append(await act(long))
+    return {name: median_ms(taken) for name, taken in times.items()}
+
+
+REMARKS = {
+    "agentops, persistent shell": "frame, deadline, own session, closed stdin",
+    "agentops, channel per command": "the same, and the server's word on the end",
+    "asyncssh, channel per command": "no frame, no deadline",
+    "ssh + ControlMaster": "status 255 means six things",
+    "ssh, new connection": "",
+    "Fabric": "one connection, text output",
+    "parallel-ssh": "one connection, text output",
+}
+
+
+async def on_one_connection(box: Box, python: str, rounds: int, folder: str) -> list[Row]:
+    """All that keep a connection, in turns; then the ssh program without one."""
+    acts: dict[str, Act] = {
+        "agentops, persistent shell": ours(box, persistent=True),
+        "agentops, channel per command": ours(box, persistent=False),
+        "asyncssh, channel per command": await raw_asyncssh(box),
+        "ssh + ControlMaster": ssh_program(box, folder, master=True),
+    }
+    missing: dict[str, str] = {}
+    for name in PEERS:
+        peer = await library_peer(box, python, name)
+        if isinstance(peer, str):
+            missing[name] = peer
+        else:
+            acts[name] = peer
+    short = await round_robin(acts, rounds, long=False)
+    listing = await round_robin(acts, rounds, long=True)
+    alone = {"ssh, new connection": ssh_program(box, folder, master=False)}
+    short |= await round_robin(alone, max(5, rounds // 4), long=False)
+    rows = [Row(name, short[name], listing.get(name), REMARKS[name]) for name in short]
+    return rows + [Row(name, None, None, why) for name, why in missing.items()]
 
 
 def whole_call_peer(box: Box, python: str, name: str) -> Row:
@@ -212,19 +246,22 @@ def whole_call_peer(box: Box, python: str, name: str) -> Row:
                 f"box ansible_host={at.address} ansible_port={at.port} ansible_user={at.user}"
                 f" ansible_ssh_private_key_file={at.key}\n"
             )
-            words = [str(bin_folder / "ansible"), "box", "-i", inventory, "-m", "raw", "-a"]
+            words = [str(bin_folder / "ansible"), "box", "-i", inventory, "-m", "raw", "-a", "true"]
         else:
-            words = [
-                str(bin_folder / "pyinfra"), "-y", "--ssh-user", at.user, "--ssh-port",
-                str(at.port), "--ssh-key", str(at.key), at.address, "exec", "--",
-            ]  # fmt: skip
+            inventory = f"{folder}/inventory.py"
+            data = {
+                "ssh_port": at.port, "ssh_user": at.user, "ssh_key": str(at.key),
+                "ssh_strict_host_key_checking": "off", "ssh_allow_agent": False,
+            }  # fmt: skip
+            Path(inventory).write_text(f"hosts = [({at.address!r}, {data!r})]\n")
+            words = [str(bin_folder / "pyinfra"), "-y", inventory, "exec", "--", "true"]
         env = {**os.environ, "ANSIBLE_HOST_KEY_CHECKING": "False", "HOME": folder}
         times = []
         for _ in range(4):
             start = time.perf_counter()
-            done = subprocess.run([*words, "true"], capture_output=True, env=env, check=False)
+            done = subprocess.run(words, capture_output=True, env=env, cwd=folder, check=False)
             if done.returncode:
-                text = (done.stderr or done.stdout).decode("utf-8", "replace").strip()
+                text = (done.stderr + done.stdout).decode("utf-8", "replace").strip()
                 return Row(name, None, None, (text.splitlines() or ["failed"])[-1][:90])
             times.append(time.perf_counter() - start)
     return Row(name, statistics.median(times[1:]) * 1000, None, "whole call of the program")
@@ -301,7 +338,7 @@ async def one_look(box: Box) -> tuple[float, int]:
 def table(rows: list[Row], look: tuple[float, int], fan: dict[str, float], count: int) -> str:
     """The result in Markdown."""
     base = next(row.true_ms for row in rows if row.name.startswith("asyncssh"))
-    lines = ["| one connection, one after the other | `true` ms | x asyncssh | listing ms | |",
+    lines = ["| one connection, all in turns | `true` ms | x asyncssh | listing ms | |",
              "| --- | --- | --- | --- | --- |"]  # fmt: skip
     for row in rows:
         ratio = f"{row.true_ms / base:.2f}" if row.true_ms and base else "-"
@@ -345,14 +382,8 @@ async def main() -> None:
     options = parser.parse_args()
     limits = ServerOptions(max_sessions=100, max_startups="200:30:400")
     with Box(options=limits, containers=()) as box:
-        rows = [
-            await ours(box, options.rounds, persistent=True),
-            await ours(box, options.rounds, persistent=False),
-            await raw_asyncssh(box, options.rounds),
-            ssh_program(box, options.rounds, master=True),
-            ssh_program(box, options.rounds, master=False),
-        ]
-        rows += [library_peer(box, options.peers, name, options.rounds) for name in PEERS]
+        with tempfile.TemporaryDirectory() as folder:
+            rows = await on_one_connection(box, options.peers, options.rounds, folder)
         rows += [whole_call_peer(box, options.peers, name) for name in ("pyinfra", "Ansible")]
         look = await one_look(box)
         fan = await fan_out(box, options.hosts)

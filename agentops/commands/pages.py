@@ -18,6 +18,10 @@ _RETRIES: Mapping[str, str] = {
     "reconcile": "is not sent again after an unknown end; a look settles what happened",
     "never": "is never sent again by itself",
 }
+_MADE_BY = (
+    "Each page is made from the command's own declarations"
+    " by `python -m tests.support.write_pages`."
+)
 
 
 def page(command: type[Command]) -> str:
@@ -50,8 +54,7 @@ def index(commands: Mapping[str, type[Command]]) -> str:
     lines = [
         "# Commands",
         "",
-        "Each page is made from the command's own declarations"
-        + " by `python -m tests.support.write_pages`.",
+        _MADE_BY,
         "",
         "| command | effect | what it gives |",
         "| --- | --- | --- |",

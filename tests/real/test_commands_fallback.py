@@ -1,12 +1,16 @@
 """Which script a host runs: Python where it is new enough, else sh, else an honest no."""
 
+import json
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from agentops.commands.base import Malformed
 from agentops.commands.files import FileDigest, FileDigested
 from agentops.commands.model_check import CheckModel
+from agentops.commands.remote.identity import encoded
 from agentops.commands.script import python_source
 from agentops.transport import LocalTransport
 from tests.support.boxes import run_argv
@@ -64,3 +68,14 @@ def test_a_joined_program_imports_nothing_of_ours_and_runs_one_main(names: tuple
     assert "agentops.commands" not in source
     assert source.count('if __name__ == "__main__"') == 1
     compile(source, "joined", "exec")
+
+
+@given(
+    st.recursive(
+        st.none() | st.booleans() | st.integers() | st.text(),
+        lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
+        max_leaves=8,
+    )
+)
+def test_the_scripts_own_json_is_what_json_would_write(value: object) -> None:
+    assert encoded(value) == json.dumps(value, separators=(",", ":"))
