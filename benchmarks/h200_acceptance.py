@@ -3,7 +3,7 @@
     python -m benchmarks.h200_acceptance prepare CONVERSATIONS.jsonl MODEL.gguf PROMPTS.xz
     python -m benchmarks.h200_acceptance regenerate MODEL PROMPTS.xz OUT --tokens 10000000
     python -m benchmarks.h200_acceptance race MODEL OUT --contestant agentops --seconds 300 SHARD...
-    python -m benchmarks.h200_acceptance report OUT/*.json
+    python -m benchmarks.h200_acceptance report OUT/*.json --plot-to OUT/race.svg
 
 ``prepare`` needs a tokenizer and runs anywhere; ``regenerate`` and ``race`` need ids alone. MODEL
 is a GGUF file or a directory of safetensors. Seconds run from the start of the process, imports,
@@ -24,6 +24,7 @@ from typing import Literal
 import torch
 
 from benchmarks.acceptance_data import FeatureStore, Text, corpus_of, read_shard, write_shard
+from benchmarks.acceptance_plot import Line, plot
 from benchmarks.acceptance_race import CONTESTANTS, Contestant, prepared_rows
 from benchmarks.acceptance_write import BatchWriter
 from trainer.acceptance import acceptance
@@ -260,9 +261,15 @@ def _final(target: Target, drafter: Drafter, held: Sequence[Text]) -> dict[str, 
     return result
 
 
-def report(results: Sequence[Path]) -> None:
+def report(results: Sequence[Path], *, plot_to: Path | None) -> None:
     """Markdown tables of finished races, and when each reached what another ended with."""
     races = [json.loads(path.read_text(encoding="utf-8")) for path in results]
+    if plot_to is not None:
+        lines = [
+            Line(_name(r), tuple((p["seconds"], p["length_by_round"]) for p in r["points"]))
+            for r in races
+        ]
+        plot_to.write_text(plot(lines), encoding="utf-8")
     print("| trainer | steps | tokens | first point s | length greedy | T=1 | speed-up greedy |")
     print("|---|---|---|---|---|---|---|")
     for each in races:
@@ -337,6 +344,7 @@ def _arguments(given: Sequence[str]) -> argparse.Namespace:
     one.add_argument("--weighting", choices=("decay", "dpace"), default="decay")
     one = commands.add_parser("report")
     one.add_argument("results", type=Path, nargs="+")
+    one.add_argument("--plot-to", type=Path, help="an SVG file")
     return parser.parse_args(given)
 
 

@@ -4,6 +4,7 @@ import json
 import time
 from pathlib import Path
 from typing import Any
+from xml.etree import ElementTree as ET
 
 import pytest
 import torch
@@ -136,5 +137,10 @@ def test_a_contestant_trains_and_is_measured(
     assert 1 <= last["length_by_round"] <= 4
     assert found["final"]["greedy"]["requests"] == 2
     capsys.readouterr()
-    h200_acceptance.main(["report", str(tmp_path / f"{contestant}.json")])
+    drawn = tmp_path / "race.svg"
+    result = str(tmp_path / f"{contestant}.json")
+    h200_acceptance.main(["report", result, "--plot-to", str(drawn)])
     assert contestant in capsys.readouterr().out
+    drawing = ET.fromstring(drawn.read_text(encoding="utf-8"))  # noqa: S314 - ours
+    (line,) = drawing.iter("{http://www.w3.org/2000/svg}polyline")
+    assert len(line.attrib["points"].split()) == len(found["points"])
