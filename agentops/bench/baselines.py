@@ -11,6 +11,7 @@ import secrets
 import subprocess
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from random import Random
 from time import monotonic
 
@@ -19,11 +20,14 @@ from agentops.bench.judging import Run, Scores, gentleness
 from agentops.bench.running import final_lies, not_staged, timed
 from agentops.bench.scenario import Written
 from agentops.bench.stage import WRAPPER, Stage, set_stage
+from agentops.bench.truth import has_mark
 from agentops.box import Box, Oracle
+from agentops.box.waiting import wait_for
 from agentops.transport import Ended, Request, TransportAnswer, open_transport
 from journal.events import Resolution
 
 _DEADLINE_MS = 90_000
+_OVER_S = 10.0
 
 
 @dataclass(slots=True)
@@ -129,6 +133,8 @@ def _told(written: Written, seed: int, stage: Stage, baseline: Baseline) -> Run:
     scenario = stage.scenario
     lived = bool(stage.world.job())
     resolution, answer, heard = asyncio.run(_typed(stage, baseline))
+    wait_for(partial(_over, stage), _OVER_S, "end of the one-liner's own processes")
+    lies = final_lies(stage, resolution)
     signals: tuple[str, ...] = ("KILL",) if lived else ()
     if baseline.climbs:
         signals = tuple(line.split()[1] for line in heard.lines if line.startswith("sent "))
@@ -142,12 +148,25 @@ def _told(written: Written, seed: int, stage: Stage, baseline: Baseline) -> Run:
         accepted=resolution in scenario.accepted
         or (resolution == "STOPPED" and "NOTHING_TO_DO" in scenario.accepted),
         touched=stage.oracle.touched(),
-        false_greens=final_lies(stage, resolution),
+        false_greens=lies,
         journal_faults=("there is no journal",),
         journalled=False,
         scores=Scores(signals=signals, gentleness=gentleness(scenario, signals)),
         torn_checkpoint=stage.world.torn_checkpoint,
     )
+
+
+def _over(stage: Stage) -> bool | None:
+    """Whether what was typed has ended, whose answer may have been lost before."""
+    watched = {each.truth.outer_pid for each in stage.oracle.watched}
+    typed = [
+        truth
+        for truth in stage.world.processes()
+        if truth.outer_pid not in watched
+        and truth.state != "Z"
+        and not has_mark(truth, stage.world.mark)
+    ]
+    return not typed or None
 
 
 async def _typed(stage: Stage, baseline: Baseline) -> tuple[Resolution, TransportAnswer, Heard]:

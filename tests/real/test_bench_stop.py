@@ -54,10 +54,13 @@ def test_the_engine_resolves_six_worlds_with_every_gate_held() -> None:
 
 
 @pytest.mark.timeout(120)
-def test_a_job_that_was_started_twice_is_not_called_stopped_by_half() -> None:
-    """The heartbeat's last writer is not the only process of the job."""
-    runs = run(chosen(read_folder(MORE), ["started_twice"]), engine(), seeds=(0, 1))
+def test_nothing_is_called_clean_while_somebody_may_be_of_the_job() -> None:
+    """A second start, a start without a heartbeat, cards held by nobody who is known."""
+    names = ["started_twice", "no_heartbeat_yet", "held_by_strangers"]
+    runs = run(chosen(read_folder(MORE), names), engine())
     assert findings(runs) == []
+    assert [each.resolution for each in runs][1:] == ["HANDED_OVER", "HANDED_OVER"]
+    assert [each.scores.signals for each in runs][1:] == [(), ()]
 
 
 @pytest.mark.timeout(120)
