@@ -41,12 +41,15 @@ class Follower:
     layout: Layout
     ledger: Ledger = field(default_factory=Ledger)
     positions: dict[str, tuple[str, int]] = field(default_factory=dict)
+    _log: str = ""
     _listing: list[str] = field(default_factory=list)
     _streams: list[str] = field(default_factory=list)
 
     def refresh(self, *, except_stream: str | None = None) -> None:
         """Read what other writers have added since the last time."""
-        listing = os.listdir(self.layout.log)  # noqa: PTH208 - names only, on every intent's way
+        if not self._log:
+            self._log = str(self.layout.log)
+        listing = os.listdir(self._log)  # noqa: PTH208 - names only, on every intent's way
         if listing != self._listing:
             self._listing, self._streams = listing, self.layout.streams()
         for stream in self._streams:

@@ -10,10 +10,11 @@ Not here: the tables (``journal.index_schema``), comparing index and segments
 """
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing, contextmanager
+from contextlib import AbstractContextManager, closing, contextmanager, nullcontext
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import islice
 from pathlib import Path
 
@@ -148,7 +149,7 @@ def _bring_up_locked(layout: Layout) -> None:
     try:
         fits = _version(connection) == str(SCHEMA_VERSION)
         if fits:
-            _add_missing(layout, connection)
+            _add_missing(layout, connection, partial(_transaction, connection))
     except duckdb.Error as error:
         if _is_disk_full(error):
             raise IndexFailed(f"cannot bring {layout.index} up: {first_line(error)}") from error
@@ -202,7 +203,17 @@ def _fill(layout: Layout, connection: duckdb.DuckDBPyConnection) -> None:
     connection.execute(TABLES)
     connection.execute(VIEWS)
     connection.execute("INSERT INTO meta VALUES ('schema', ?)", [str(SCHEMA_VERSION)])
-    _add_missing(layout, connection)
+    # One transaction for all: full row groups go straight to their place, compressed once.
+    with _transaction(connection):
+        _add_missing(layout, connection, nullcontext)
+
+
+@contextmanager
+def _transaction(connection: duckdb.DuckDBPyConnection) -> Iterator[None]:
+    """What is inserted inside is there whole, or not at all once the connection is closed."""
+    connection.execute("BEGIN")
+    yield
+    connection.execute("COMMIT")
 
 
 def _set_aside(layout: Layout) -> None:
@@ -218,7 +229,11 @@ def _version(connection: duckdb.DuckDBPyConnection) -> str | None:
     return None if row is None else str(row[0])
 
 
-def _add_missing(layout: Layout, connection: duckdb.DuckDBPyConnection) -> None:
+def _add_missing(
+    layout: Layout,
+    connection: duckdb.DuckDBPyConnection,
+    around_batch: Callable[[], AbstractContextManager[None]],
+) -> None:
     known = _positions(connection)
     streams = layout.streams()
     if gone := set(known) - set(streams):
@@ -227,9 +242,8 @@ def _add_missing(layout: Layout, connection: duckdb.DuckDBPyConnection) -> None:
         position = known.get(stream, _Position())
         batches = _batches(stream, position.next_seq, _missing_lines(layout, stream, position))
         for batch in _one_ahead(batches):
-            connection.execute("BEGIN")
-            _insert(connection, layout, stream, batch)
-            connection.execute("COMMIT")
+            with around_batch():
+                _insert(connection, layout, stream, batch)
 
 
 def _batches(stream: str, seq: int, lines: Iterator[StoredLine]) -> Iterator["_Batch"]:

@@ -118,25 +118,33 @@ def percent_encoded(raw: bytes) -> str:
 
 
 def _check(value: JsonValue, depth: int) -> None:
-    if value is None or isinstance(value, str | bool):
-        return
-    if isinstance(value, int):
+    """On every append's way, so plain strings are passed over without a call."""
+    if isinstance(value, dict):
+        _check_depth(depth)
+        for key, inner in value.items():
+            if not key.isascii():
+                raise LineProfileError(f"the key {key!r} is not ASCII")
+            if type(inner) is not str and inner is not None:
+                _check(inner, depth + 1)
+    elif isinstance(value, list | tuple):
+        _check_depth(depth)
+        for inner in value:
+            if type(inner) is not str and inner is not None:
+                _check(inner, depth + 1)
+    else:
+        _check_leaf(value)
+
+
+def _check_depth(depth: int) -> None:
+    if depth >= DEPTH_MAX:
+        raise LineProfileError(f"the value nests deeper than {DEPTH_MAX}")
+
+
+def _check_leaf(value: JsonValue) -> None:
+    if isinstance(value, int):  # bool is one of them, and in bounds
         if not -INTEGER_BOUND < value < INTEGER_BOUND:
             raise LineProfileError(f"the integer {value} is not below 2**53; write it as a string")
-    elif isinstance(value, dict | list | tuple):
-        if depth >= DEPTH_MAX:
-            raise LineProfileError(f"the value nests deeper than {DEPTH_MAX}")
-        if isinstance(value, dict):
-            _check_keys(value)
-        for inner in value.values() if isinstance(value, dict) else value:
-            _check(inner, depth + 1)
     elif isinstance(value, float):
         raise LineProfileError(f"{value} is a float; use an integer with its unit, or a string")
-    else:
+    elif not isinstance(value, str | None):
         raise LineProfileError(f"{type(value).__name__} is not a JSON type")
-
-
-def _check_keys(value: JsonObject) -> None:
-    for key in value:
-        if not key.isascii():
-            raise LineProfileError(f"the key {key!r} is not ASCII")
