@@ -82,32 +82,17 @@ def evaluate(
         divergence_alarm: Share of the proxy that decoding may fall short of it.
         compares_plain: Also decode without drafting, for the speed and for equality.
     """
-    drafted = [
-        decode(
-            target,
-            drafter,
-            each.ids,
-            new_tokens=new_tokens,
-            stop=stop,
-            sampling=sampling,
-            seed=seed,
-        )
-        for seed, each in enumerate(prompts)
-    ]
-    plain: list[Decoded] = []
-    if compares_plain:
-        plain = [
+
+    def decoded(by: Drafter | None) -> list[Decoded]:
+        return [
             decode(
-                target,
-                None,
-                each.ids,
-                new_tokens=new_tokens,
-                stop=stop,
-                sampling=sampling,
-                seed=seed,
+                target, by, each.ids, new_tokens=new_tokens, stop=stop, sampling=sampling, seed=n
             )
-            for seed, each in enumerate(prompts)
+            for n, each in enumerate(prompts)
         ]
+
+    drafted = decoded(drafter)
+    plain = decoded(None) if compares_plain else []
     size = drafter.config.block_size
     overall = acceptance([each.rounds for each in drafted], size)
     return Evaluation(
