@@ -212,22 +212,29 @@ def test_one_policy_constant_changed_is_found_at_the_first_decision_that_differs
         shutil.copytree(
             source, tmp_path / source.name, ignore=shutil.ignore_patterns("__pycache__")
         )
-    ladder = tmp_path / "agentops" / "policy" / "ladder.py"
-    before = ladder.read_text("utf-8")
-    assert before.count("INTERRUPTS_MAX = 2\n") == 1
-    ladder.write_text(before.replace("INTERRUPTS_MAX = 2\n", "INTERRUPTS_MAX = 1\n"), "utf-8")
+    rules = tmp_path / "agentops" / "policy" / "restoring.py"
+    before = rules.read_text("utf-8")
+    assert before.count("STEP_SLICE_US = 5 ") == 1
+    rules.write_text(before.replace("STEP_SLICE_US = 5 ", "STEP_SLICE_US = 4 "), "utf-8")
     other = replace(who, environment={"PYTHONPATH": str(tmp_path)})
     place = demo("threads-survive-interrupt").json["journal"]
     said = other.run("replay", place, "--json")
     assert said.status == 1, said.err
     difference = said.json["redecide"]["first_difference"]
-    reader = Reader.open(Path(place))
-    made = [event for event in reader.events() if isinstance(event.payload, DecisionMade)]
-    # It can differ first where the ladder may look beyond the first interrupt.
-    assert difference["event"] in {event.id for event in made}
+    made = [
+        event
+        for event in Reader.open(Path(place)).events()
+        if isinstance(event.payload, DecisionMade)
+    ]
+    # The slice says how long one wait for the steps of the relaunched job is; the first such wait
+    # is the first decision that it touches.
+    index = next(
+        number
+        for number, event in enumerate(made)
+        if '"kind":"heartbeat_step"' in event.line.decode()
+    )
+    assert (difference["event"], difference["ordinal"]) == (made[index].id, index + 1)
     assert difference["recorded"] != difference["recomputed"]
-    index = [event.id for event in made].index(difference["event"])
-    assert difference["ordinal"] == index + 1
     told = other.run("replay", place)
     assert told.status == 1
     assert f"DIFFERS at decision {index + 1} of incident" in told.out
