@@ -6,6 +6,12 @@ import json
 import sys
 import traceback
 
+# One part's fault must not take the others; what is none of these is a fault of this program.
+FAULTS = (
+    OSError, LookupError, ValueError, TypeError, ArithmeticError, AttributeError, RuntimeError,
+    SystemExit,
+)  # fmt: skip
+
 
 def main() -> None:
     """A line that names the part, then what its script prints; a script that fails says so."""
@@ -15,7 +21,7 @@ def main() -> None:
         sys.argv = ["agentops", *arguments]
         try:
             exec(compile(source, part, "exec"), {"__name__": "__main__"})  # noqa: S102 - our own text
-        except (Exception, SystemExit):  # noqa: BLE001 - one part's fault must not take the others
+        except FAULTS:
             sys.stdout.write(json.dumps({"fault": traceback.format_exc()[-500:]}) + "\n")
     sys.stdout.write(json.dumps({"parts": len(parts)}) + "\n")
 
