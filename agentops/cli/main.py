@@ -31,7 +31,7 @@ GROUPS: Mapping[str, tuple[str, ...]] = {
     "reading": ("log", "show", "query"),
     "auditing": ("verify", "replay"),
     "reporting": ("report",),
-    "telling": ("lint", "digest", "compliance"),
+    "telling": ("lint", "digest", "compliance", "templates"),
     "journals": ("journal",),
     "configuring": ("config",),
     "doctor": ("doctor",),

@@ -14,9 +14,12 @@ from agentops.cli.context import (
 )
 from agentops.cli.printing import say
 from agentops.cli.status import Status
+from agentops.config import Settings
 from agentops.errors import UsageError
 from journal import Reader
-from reports import Depth, build_report, render_html, render_json, render_line, render_markdown
+from reports import Depth, build_report, render_json, render_line
+from reports.render.overrides import Overrides, find
+from reports.wording.catalogue import WordingError, load
 
 _FORMATS = ("md", "html", "json")
 
@@ -38,7 +41,8 @@ def _report(arguments: argparse.Namespace) -> Status:
     settings = settings_for(arguments)
     reader = open_reader(settings)
     incident = resolve_incident(reader, arguments.incident)
-    text = rendered(reader, incident, arguments.depth, arguments.format)
+    using = overrides(settings)
+    text = rendered(reader, incident, arguments.depth, arguments.format, using)
     record_reading(settings, "report", f"{incident} {arguments.depth} {arguments.format}")
     if arguments.output is None:
         sys.stdout.write(text if text.endswith("\n") else text + "\n")
@@ -51,11 +55,31 @@ def _report(arguments: argparse.Namespace) -> Status:
     return Status.YES
 
 
-def rendered(reader: Reader, incident: str, depth: Depth, form: str) -> str:
+def overrides(settings: Settings) -> Overrides:
+    """The words and pages in force: the project's before the user's before the packaged ones.
+
+    Raises:
+        UsageError: a file among them breaks the rules; ``agentops templates lint`` lists all.
+    """
+    try:
+        return find(template_folders(settings))
+    except WordingError as error:
+        raise UsageError(f"templates: {error}") from error
+
+
+def template_folders(settings: Settings) -> tuple[Path, ...]:
+    """Where a project's and a user's own words and pages lie."""
+    return Path.cwd() / ".agentops" / "templates", settings.places.config / "templates"
+
+
+def rendered(
+    reader: Reader, incident: str, depth: Depth, form: str, using: Overrides | None = None
+) -> str:
     """The report as text; the same journal gives the same bytes."""
-    report = build_report(reader, incident, depth)
+    using = using or Overrides(load())
+    report = build_report(reader, incident, depth, words=using.words)
     if form == "json":
         return render_json(report)
     if form == "html":
-        return render_html(report)
-    return render_line(report) if depth == "line" else render_markdown(report)
+        return using.as_html(report)
+    return render_line(report) if depth == "line" else using.as_markdown(report)

@@ -16,6 +16,7 @@ from agentops.cli.context import (
     settings_for,
 )
 from agentops.cli.printing import emit, say
+from agentops.cli.reporting import overrides, template_folders
 from agentops.cli.status import Status
 from agentops.errors import UsageError
 from journal import KeyStore, Reader, verify
@@ -23,6 +24,7 @@ from reports import build_report, render_markdown
 from reports.compliance import Surroundings, comply, render_compliance, unexplained
 from reports.digest import digest, render_digest
 from reports.lint import Finding, lint
+from reports.render.overrides import faults
 
 _EXCERPT_CHARS = 160
 
@@ -48,6 +50,13 @@ def register(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") ->
     complying = commands.add_parser("compliance", help="what an auditor samples, item by item")
     complying.add_argument("path", metavar="PATH", nargs="?", type=Path, help="a journal's folder")
     complying.set_defaults(run=_compliance)
+    templates = commands.add_parser("templates", help="a project's or user's own words and pages")
+    actions = templates.add_subparsers(metavar="ACTION", required=True)
+    checking = actions.add_parser("lint", help="what is wrong with them")
+    checking.add_argument(
+        "folder", metavar="FOLDER", nargs="*", type=Path, help="default: those in use"
+    )
+    checking.set_defaults(run=_templates)
     for parser in (linting, digesting, complying):
         add_json_option(parser)
         add_journal_option(parser)
@@ -57,7 +66,13 @@ def _lint(arguments: argparse.Namespace) -> Status:
     settings = settings_for(arguments)
     earlier = [_read(path, "--earlier") for path in arguments.earlier or ()]
     text = _read(arguments.report, "REPORT")
-    found = lint(text, open_reader(settings), incident=arguments.incident, earlier=earlier)
+    found = lint(
+        text,
+        open_reader(settings),
+        incident=arguments.incident,
+        earlier=earlier,
+        overrides=overrides(settings),
+    )
     record_reading(settings, "lint", str(arguments.report))
     if arguments.json:
         emit({"findings": [_finding(finding) for finding in found]})
@@ -85,6 +100,15 @@ def _read(path: Path, name: str) -> str:
     except (OSError, UnicodeDecodeError) as error:
         reason = getattr(error, "strerror", None) or "is no UTF-8 text"
         raise UsageError(f"{name} {path}: {reason}") from error
+
+
+def _templates(arguments: argparse.Namespace) -> Status:
+    folders = tuple(arguments.folder) or template_folders(settings_for(arguments))
+    found = faults(folders)
+    for fault in found:
+        print(fault)  # noqa: T201
+    say(f"{len(found)} findings" if found else "no finding")
+    return Status.NO if found else Status.YES
 
 
 def _digest(arguments: argparse.Namespace) -> Status:

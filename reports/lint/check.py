@@ -7,6 +7,7 @@ from reports.lint.document import read
 from reports.lint.findings import Context, Finding
 from reports.lint.record import record
 from reports.lint.rules import cited, commands, evidence, integrity, numbers, things, wording
+from reports.render.overrides import Overrides
 
 ALL = (
     *wording.RULES,
@@ -20,18 +21,25 @@ ALL = (
 
 
 def lint(
-    text: str, reader: Reader, *, incident: str | None = None, earlier: Iterable[str] = ()
+    text: str,
+    reader: Reader,
+    *,
+    incident: str | None = None,
+    earlier: Iterable[str] = (),
+    overrides: Overrides | None = None,
 ) -> tuple[Finding, ...]:
     """What is wrong with a report in Markdown, HTML or plain text; in order of lines.
 
     A generated report is compared with its regeneration; any other is held to the rules. With
-    ``earlier`` reports on the same, contradictions between them are found too.
+    ``earlier`` reports on the same, contradictions between them are found too. ``overrides`` are
+    the words and pages that a generated report was made with.
     """
     context = Context(
         document=read(text),
         record=record(reader, incident),
         earlier=tuple(read(other) for other in earlier),
         source=text,
+        overrides=overrides,
     )
     generated = tuple(integrity.regenerated(context, reader))
     found = {finding for rule in ALL for finding in rule(context)} | set(generated)

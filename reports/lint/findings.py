@@ -7,6 +7,7 @@ from functools import cached_property
 
 from reports.lint.document import Document, Sentence
 from reports.lint.record import Record
+from reports.render.overrides import Overrides
 
 RULES: dict[str, str] = {
     "C01": "a quotation is in the record, byte for byte",
@@ -48,12 +49,13 @@ class Finding:
 
 @dataclass(frozen=True)
 class Context:
-    """The report, the record it speaks of, and earlier reports on the same."""
+    """The report, the record it speaks of, earlier reports on the same, and the words in force."""
 
     document: Document
     record: Record
     earlier: tuple[Document, ...] = field(default=())
     source: str = ""
+    overrides: Overrides | None = None
 
     @cached_property
     def claims(self) -> tuple[Sentence, ...]:

@@ -63,3 +63,24 @@ def test_replay_plays_a_session_and_writes_a_cast(user: User) -> None:
     header = json.loads((user.folder / "session.cast").read_text().splitlines()[0])
     assert header["version"] == 3
     user.run("replay", "j.journal", "play", "--speed", "0").refused(2, "--speed 0")
+
+
+def test_a_project_s_own_words_are_used_and_checked(user: User) -> None:
+    own = user.folder / ".agentops" / "templates"
+    own.mkdir(parents=True)
+    (own / "words.toml").write_text('[sentence]\n"signal.tally" = "Sent: {{ value.total }}."\n')
+    report = user.folder / "own.md"
+    assert user.run("report", "--output", str(report), "--journal", "j.journal").status == 0
+    assert "\nSent: 2. [e" in report.read_text()
+    assert user.run("lint", str(report), "--journal", "j.journal").status == 0
+    assert user.run("templates", "lint").status == 0
+    (own / "words.toml").write_text('[sentence]\n"signal.tally" = "It ensures 2."\n')
+    bad = user.run("templates", "lint")
+    assert bad.status == 1
+    assert "words.toml" in bad.out
+    assert "strong word: ensures" in bad.out
+    user.run("report", "--journal", "j.journal").refused(2, "words.toml", "a digit")
+    (own / "words.toml").unlink()
+    (own / "report.md.j2").write_text("# {{ report.theme.text }}{% if %}")
+    assert "report.md.j2" in user.run("templates", "lint").out
+    (own / "report.md.j2").unlink()

@@ -13,8 +13,8 @@ from reports.evidence import NoIncidentError
 from reports.lint.document import Document, read
 from reports.lint.findings import Context, Finding, at
 from reports.model import Depth
-from reports.render.html import render_html
-from reports.render.markdown import render_markdown
+from reports.render.overrides import Overrides
+from reports.wording.catalogue import load
 
 _GENERATED = re.compile(r"agentops verify JOURNAL (?:&&|&amp;&amp;) agentops lint REPORT")
 _INCIDENT = re.compile(r"[Rr]eport of incident (?:<code>)?`?([^`<\s]+)")
@@ -38,12 +38,14 @@ def regenerated(context: Context, reader: Reader) -> Iterator[Finding]:
         return
     depth: Depth = "command" if re.search(r"Commands, one by one", context.source) else "incident"
     try:
-        report = build_report(reader, named[1], depth, until=_cut_off(context, named[1]))
+        using = context.overrides or Overrides(load())
+        until = _cut_off(context, named[1])
+        report = build_report(reader, named[1], depth, words=using.words, until=until)
     except NoIncidentError as error:
         yield Finding(1, "C24", str(error), "")
         return
     page = context.source.lstrip().lower().startswith("<!doctype")
-    right = read(render_html(report) if page else render_markdown(report))
+    right = read(using.as_html(report) if page else using.as_markdown(report))
     yield from differences(context.document, right)
 
 
