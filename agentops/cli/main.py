@@ -27,6 +27,7 @@ GROUPS: Mapping[str, tuple[str, ...]] = {
     "init": ("init",),
     "hosts": ("hosts",),
     "doing": ("do", "commands"),
+    "adopting": ("adopt",),
     "incidents": ("incident",),
     "reading": ("log", "show", "query"),
     "auditing": ("verify", "replay"),

@@ -42,7 +42,8 @@ class ProcessInspected(Observation):
 
     ancestors go from the parent up. related holds the rows of all pids that are named, the process
     first. connections counts established TCP connections: a quiet process with some may be at
-    work. supervisor is the nearest candidate, a reason to look and not a proof.
+    work. log is the file that standard output goes to; heartbeats are files of that name below the
+    working directory. supervisor is the nearest candidate, a reason to look and not a proof.
     """
 
     found: bool
@@ -62,6 +63,8 @@ class ProcessInspected(Observation):
     listening_ports: tuple[Count, ...]
     connections: Count
     locks: tuple[str, ...]
+    log: str | None
+    heartbeats: tuple[str, ...]
     variables: dict[str, str]
     kernel_stack: tuple[str, ...]
     read_bytes: Count | None
@@ -84,6 +87,8 @@ class _Place(Observation):
     listening_ports: tuple[Count, ...] = ()
     connections: Count = 0
     locks: tuple[str, ...] = ()
+    log: str | None = None
+    heartbeats: tuple[str, ...] = ()
     variables: dict[str, str] = Field(default_factory=dict)
     unit: str | None = None
     unit_properties: dict[str, str] = Field(default_factory=dict)
@@ -155,6 +160,8 @@ class InspectProcess(ScriptCommand):
             listening_ports=place.listening_ports,
             connections=place.connections,
             locks=place.locks,
+            log=place.log,
+            heartbeats=place.heartbeats,
             variables=place.variables,
             kernel_stack=tuple(place.stack.splitlines()),
             read_bytes=io.get("read_bytes"),

@@ -19,15 +19,17 @@ from agentops.commands.remote.inspecting import (
     descendants,
     established,
     gpu_devices,
+    heartbeats_below,
     listening_ports,
     locks_of,
+    log_of,
     open_files,
     parents,
     telling_variables,
     unit_of,
     unit_properties,
 )
-from agentops.commands.remote.list_processes import row
+from agentops.commands.remote.list_processes import link, row
 
 
 def main() -> None:
@@ -55,6 +57,8 @@ def main() -> None:
         listening_ports=listening_ports(pid, targets),
         connections=established(pid, targets),
         locks=locks_of(pid),
+        log=log_of(pid),
+        heartbeats=heartbeats_below(link("/proc/%d/cwd" % pid)),
         variables=telling_variables(pid),
         unit=unit,
         unit_properties=unit_properties(unit) if unit else {},

@@ -10,6 +10,8 @@ from agentops.commands.remote.identity import read_bytes, stat_fields
 
 FD_LIMIT = 4096
 SHOWN = 50
+DEPTH_MAX = 2
+FOLDERS_MAX = 1000
 GPU_DEVICE = re.compile(r"/dev/nvidia([0-9]+)$")
 UNIT = re.compile(rb"/([^/]+\.(?:service|scope))(?:/|$)", re.MULTILINE)
 # Variables that say what a process is part of; their values are shown, no others are.
@@ -84,6 +86,29 @@ def tcp_sockets(pid: int) -> dict[str, tuple[int, bool]]:
             if len(fields) > 9:  # noqa: PLR2004 - the inode is the tenth field
                 found[fields[9]] = (int(fields[1].rsplit(":", 1)[1], 16), fields[3] == "0A")
     return found
+
+
+def log_of(pid: int) -> str | None:
+    """The file that standard output goes to; None for a pipe, a terminal, or nothing."""
+    try:
+        target = os.readlink("/proc/%d/fd/1" % pid)
+    except OSError:
+        return None
+    return target if target.startswith("/") and os.path.isfile(target) else None
+
+
+def heartbeats_below(folder: str | None) -> list[str]:
+    """Files named heartbeat.json in a folder and two levels below, a thousand folders at most."""
+    found: list[str] = []
+    if folder is None:
+        return found
+    depth = folder.rstrip("/").count("/")
+    for seen, (at, folders, names) in enumerate(os.walk(folder)):
+        if "heartbeat.json" in names:
+            found.append(os.path.join(at, "heartbeat.json"))
+        if at.rstrip("/").count("/") - depth >= DEPTH_MAX or seen > FOLDERS_MAX:
+            folders.clear()
+    return sorted(found)[:SHOWN]
 
 
 def listening_ports(pid: int, targets: list[str]) -> list[int]:
