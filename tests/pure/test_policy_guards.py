@@ -11,42 +11,17 @@ from agentops.commands.processes import ListProcesses
 from agentops.commands.signals import SignalProcess
 from agentops.hosts import Host
 from agentops.policy import Decision, PolicyState, Run, approval_digest, authorize
-from agentops.policy.guards import GUARDS, ask_all
+from agentops.policy.guards import GUARDS
 from agentops.policy.ledger import Decided
 from agentops.policy.processes import TABLE
 from agentops.policy.state import Approval
-from agentops.policy.view import SECOND_US, View, look
+from agentops.policy.view import SECOND_US
 from journal.events import Identity
+from tests.support.acting import acting, failed, later_term, run_of, view_of
 from tests.support.simulated import config, moments
 
 DEV = Host(name="h", transport="local", tier="dev")
 PROD = Host(name="h", transport="local", tier="prod")
-
-
-def acting(signal: str) -> tuple[PolicyState, int, Decision]:
-    """The first moment of the simulated runs at which *signal* was decided on a single trainer."""
-    for seed in range(60):
-        for state, now_us, decision in moments(seed):
-            action = decision.action
-            if isinstance(action, Run) and action.arguments.get("signal") == signal:
-                return state, now_us, decision
-    raise AssertionError(f"no run sends {signal}")
-
-
-def view_of(state: PolicyState, now_us: int) -> View:
-    """The view of the simulated job."""
-    return look(state, config(), config().job["job"], now_us)
-
-
-def failed(state: PolicyState, now_us: int, run: Run) -> set[str]:
-    """The guards that do not pass."""
-    return {guard.guard for guard in ask_all(view_of(state, now_us), run) if not guard.passed}
-
-
-def run_of(decision: Decision) -> Run:
-    """The decided run."""
-    assert isinstance(decision.action, Run)
-    return decision.action
 
 
 def aged(state: PolicyState, now_us: int, decision: Decision) -> tuple[PolicyState, int, Run]:
@@ -133,20 +108,6 @@ def test_guard_fails_where_its_proof_is_missing(guard: str, change: Change) -> N
     state, now_us, decision = later_term()
     assert failed(state, now_us, run_of(decision)) == set()
     assert guard in failed(*change(state, now_us, decision))
-
-
-def later_term() -> tuple[PolicyState, int, Decision]:
-    """A TERM to a process that had an INT before."""
-    for seed in range(60):
-        for state, now_us, decision in moments(seed):
-            action = decision.action
-            if (
-                isinstance(action, Run)
-                and action.arguments.get("signal") == "TERM"
-                and [act for act in state.acts if act.signal == "INT"]
-            ):
-                return state, now_us, decision
-    raise AssertionError("no run sends TERM after INT")
 
 
 def test_escalation_waits_for_grace_and_a_living_victim() -> None:
