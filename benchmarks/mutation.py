@@ -87,12 +87,16 @@ def preorder(node: ast.AST) -> Iterator[ast.AST]:
 
 
 def mutants(source: str) -> Iterator[tuple[int, str, ast.Module]]:
-    """Each mutant of *source*: line, what was changed, tree. Annotations are left alone."""
+    """Each mutant of *source*: line, what was changed, tree; not of annotations and decorators."""
     tree = ast.parse(source)
     skipped = {
         id(inner)
         for node in ast.walk(tree)
-        for part in (getattr(node, "annotation", None), getattr(node, "returns", None))
+        for part in (
+            getattr(node, "annotation", None),
+            getattr(node, "returns", None),
+            *getattr(node, "decorator_list", ()),
+        )
         if isinstance(part, ast.AST)
         for inner in ast.walk(part)
     }
