@@ -5,7 +5,7 @@ deleted in place (DuckDB files do not shrink). ``docs/journal.md`` explains each
 Not here: filling them (``journal.index``).
 """
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 
 TABLES = """
 CREATE TABLE meta(name VARCHAR, value VARCHAR);
@@ -13,7 +13,8 @@ CREATE TABLE event(
   stream VARCHAR, seq BIGINT, id VARCHAR, ts_us BIGINT, mono_us BIGINT, boot VARCHAR,
   kind VARCHAR, schema INTEGER, actor_kind VARCHAR, actor VARCHAR, incident VARCHAR, host VARCHAR,
   cause VARCHAR, idem VARCHAR, command VARCHAR, command_id VARCHAR, effect VARCHAR,
-  exit_status INTEGER, segment INTEGER, byte_offset BIGINT, leaf BLOB, line VARCHAR);
+  exit_status INTEGER, duration_ms BIGINT, segment INTEGER, byte_offset BIGINT, leaf BLOB,
+  line VARCHAR);
 CREATE TABLE output(
   stream VARCHAR, seq BIGINT, name VARCHAR, commitment VARCHAR, length_bytes BIGINT,
   stored_bytes BIGINT, truncated BOOLEAN, file VARCHAR, byte_offset BIGINT, content VARCHAR);
@@ -21,7 +22,7 @@ CREATE TABLE output(
 
 VIEWS = """
 CREATE VIEW intent AS
-  SELECT * EXCLUDE (leaf, exit_status) FROM event WHERE kind = 'command_intended';
+  SELECT * EXCLUDE (leaf, exit_status, duration_ms) FROM event WHERE kind = 'command_intended';
 CREATE VIEW outcome AS
   SELECT *, replace(replace(kind, 'command_', ''), 'outcome_', '') AS outcome
   FROM event WHERE kind IN ('command_denied', 'command_not_sent', 'command_completed',
@@ -29,7 +30,7 @@ CREATE VIEW outcome AS
 CREATE VIEW command AS
   SELECT i.command_id, i.incident, i.host, i.command, i.effect, i.actor,
          make_timestamp(i.ts_us) AS intended_at, coalesce(o.outcome, 'in doubt') AS outcome,
-         o.exit_status, (o.line::JSON ->> '$.data.duration_ms')::BIGINT AS duration_ms,
+         o.exit_status, o.duration_ms,
          i.line::JSON -> '$.data.arguments' AS arguments, i.stream, i.seq AS intent_seq,
          o.seq AS outcome_seq
   FROM intent i LEFT JOIN outcome o USING (command_id);
@@ -72,13 +73,14 @@ CREATE VIEW log AS
 
 _FIELDS = """['$.id', '$.ts_us', '$.mono_us', '$.boot', '$.kind', '$.schema', '$.actor.kind',
   '$.actor.id', '$.incident', '$.host.name', '$.cause', '$.idem', '$.data.command',
-  '$.data.command_id', '$.data.effect', '$.data.exit_status']"""
+  '$.data.command_id', '$.data.effect', '$.data.exit_status', '$.data.duration_ms']"""
 
 # One JSON walk per line for all fields; the list's order is the column order below.
 INSERT = f"""
 INSERT INTO event
 SELECT stream, seq, f[1], f[2]::BIGINT, f[3]::BIGINT, f[4], f[5], f[6]::INTEGER, f[7], f[8], f[9],
-       f[10], f[11], f[12], f[13], f[14], f[15], f[16]::INTEGER, segment, byte_offset, leaf, line
+       f[10], f[11], f[12], f[13], f[14], f[15], f[16]::INTEGER, f[17]::BIGINT, segment,
+       byte_offset, leaf, line
 FROM (
   SELECT $stream AS stream, seq, segment, byte_offset, unhex(leaf) AS leaf, line,
     json_extract_string(line, {_FIELDS}) AS f
@@ -99,6 +101,7 @@ COLUMNS_DIFFER = f"""
 SELECT stream, seq FROM event
 WHERE json_extract_string(line, {_FIELDS})
   IS DISTINCT FROM [id, ts_us::VARCHAR, mono_us::VARCHAR, boot, kind, schema::VARCHAR, actor_kind,
-    actor, incident, host, cause, idem, command, command_id, effect, exit_status::VARCHAR]
+    actor, incident, host, cause, idem, command, command_id, effect, exit_status::VARCHAR,
+    duration_ms::VARCHAR]
 ORDER BY stream, seq LIMIT 1
 """  # noqa: S608 - made of constants only
