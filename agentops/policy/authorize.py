@@ -117,8 +117,13 @@ def _as_configured(command: Command, state: PolicyState, config: PolicyConfig) -
     if job is None or job.launch is None:
         return False
     said = command.arguments()
+    env = said.get("env")
+    rest = dict(env) if isinstance(env, dict) else {}
+    port = job.launch.port
+    if port is not None and rest.pop(port.variable, None) not in {str(n) for n in port.choices}:
+        return False
     wanted = (list(job.launch.argv), job.launch.cwd, job.launch.log, dict(job.launch.env))
-    return (said.get("argv"), said.get("cwd"), said.get("log"), said.get("env")) == wanted
+    return (said.get("argv"), said.get("cwd"), said.get("log"), rest) == wanted
 
 
 def _guarded(

@@ -83,6 +83,19 @@ class Progress(_Part):
     watch_s: Seconds = 20
 
 
+class Port(_Part):
+    """A port that the job listens on: the first free one of a range is handed to it by variable."""
+
+    variable: str = Field(pattern="^[A-Z_][A-Z0-9_]*$")
+    first: int = Field(ge=1, le=65_535)
+    tries: int = Field(default=16, ge=1, le=256)
+
+    @property
+    def choices(self) -> range:
+        """The ports that may be handed out, first choice first."""
+        return range(self.first, min(self.first + self.tries, 65_536))
+
+
 class Launch(_Part):
     """How the job is started again."""
 
@@ -90,6 +103,7 @@ class Launch(_Part):
     cwd: str
     log: str
     env: dict[str, str] = {}
+    port: Port | None = None
     start_s: Seconds = 120
     advance_steps: int = Field(default=2, ge=1)
     settle_s: Seconds = 5

@@ -18,6 +18,7 @@ from agentops.policy.processes import HOST, TABLE, process_subject
 from journal.events import JsonObject
 
 BEAT = ("heartbeat", "seen")
+PORTS = (HOST, "listening_ports")
 STUCK_SINCE = "uninterruptible_since_us"
 _TEXT_MAX = 400
 _FINITE = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
@@ -199,6 +200,16 @@ def _host(facts: FactTable, seen: JsonObject, source: Source) -> Learned:
     return Learned(facts.with_facts([source.fact(HOST, "probe", dict(seen))]))
 
 
+def _ports(facts: FactTable, seen: JsonObject, source: Source) -> Learned:
+    """Which ports somebody listens on; who it is stands in the observation."""
+    listed = seen.get("sockets")
+    if not isinstance(listed, list):
+        return Learned(facts)
+    taken = {row.get("port") for row in listed if isinstance(row, dict)}
+    numbers: list[JsonValue] = [*sorted(port for port in taken if isinstance(port, int))]
+    return Learned(facts.with_facts([source.fact(*PORTS, numbers)]))
+
+
 def _wait(facts: FactTable, seen: JsonObject, source: Source) -> Learned:
     """A wait's end is something that the engine did, not what the host is: no fact."""
     condition = source.arguments.get("condition")
@@ -213,6 +224,7 @@ _READERS: Mapping[str, Callable[[FactTable, JsonObject, Source], Learned]] = {
     "tail_log": _log,
     "file_digest": _digest,
     "gpu_status": _gpu,
+    "ports": _ports,
     "probe_host": _host,
     "wait_until": _wait,
 }

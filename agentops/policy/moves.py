@@ -81,9 +81,17 @@ def deploy(view: View, repair: Repair) -> Run:
     return Run("deploy", "deploy_files", listed)
 
 
-def launch(job_name: str, launch_id: str) -> Run:
+def listening_ports() -> Run:
+    """Look at which ports are taken, and by whom."""
+    return Run("probe", "ports", {})
+
+
+def launch(job_name: str, launch_id: str, port: int | None) -> Run:
     """Start the job again as its configuration says."""
-    return Run("relaunch", "launch", {"job": job_name, "launch_id": launch_id})
+    arguments: JsonObject = {"job": job_name, "launch_id": launch_id}
+    if port is not None:
+        arguments["port"] = port
+    return Run("relaunch", "launch", arguments)
 
 
 def request_stop(view: View) -> Run:

@@ -7,10 +7,11 @@ stop (``agentops.policy.stopping``).
 from agentops.diagnosis.catalogue import BY_ID
 from agentops.policy import moves
 from agentops.policy.config import Launch
-from agentops.policy.decision import Close, Expectation, Judge, Pause, RuleHit, Step
+from agentops.policy.decision import Close, Expectation, Judge, RuleHit, Step
 from agentops.policy.learning import BEAT, file_subject, finite
 from agentops.policy.ledger import Act, Sample, deployed_paths
 from agentops.policy.needs import due_repairs
+from agentops.policy.preflight import port_for, preflight
 from agentops.policy.view import ENDED_STATES, SECOND_US, View
 from journal.events import JsonObject
 
@@ -101,20 +102,9 @@ def relaunching(view: View, job_name: str, need: str) -> Step | None:
     return (
         _would_fail_again(view, need)
         or _crash_loop(view)
-        or _preflight(view)
+        or preflight(view, launch, not_before_us=_backoff_until(view))
         or _start(view, launch, job_name)
     )
-
-
-def _preflight(view: View) -> Step | None:
-    """What must hold right before a start: nothing runs, and the last failure is long ago."""
-    if not view.seen_after(view.acted_order) or not view.table_fresh(view.config.limits.fresh_s):
-        return Step(moves.list_processes(), (RuleHit("preflight", "does anything run?"),))
-    due = _backoff_until(view)
-    if view.now_us >= due:
-        return None
-    hit = RuleHit("backoff", "the last start failed a moment ago")
-    return Step(Pause(due, "backing off before another start"), (hit,))
 
 
 def _start(view: View, launch: Launch, job_name: str) -> Step:
@@ -123,7 +113,7 @@ def _start(view: View, launch: Launch, job_name: str) -> Step:
     hit = RuleHit("relaunch", "it is stopped, and every due repair is in place")
     expected: JsonObject = {"kind": STARTED, "advance_steps": launch.advance_steps}
     limit = view.now_us + launch.start_s * SECOND_US
-    run = moves.launch(job_name, f"{incident}-{number}")
+    run = moves.launch(job_name, f"{incident}-{number}", port_for(view, launch))
     return Step(run, (hit,), expects=(Expectation(expected, limit),))
 
 

@@ -42,10 +42,12 @@ def _launch(arguments: JsonObject, job: Job) -> Launch:
     launch = job.launch
     if launch is None:
         raise ConfigError("policy: the job has no [job.NAME.launch] table")
+    port, chosen = launch.port, arguments.get("port")
+    handed = {} if port is None else {port.variable: str(chosen)}
     return Launch.model_validate(
         {
             "argv": launch.argv,
-            "env": launch.env,
+            "env": {**launch.env, **handed},
             "cwd": launch.cwd,
             "log": launch.log,
             "launch_id": arguments.get("launch_id"),
