@@ -146,6 +146,7 @@ def policy_for(stage: Stage, shipped: str) -> tuple[PolicyConfig, Sources]:
     """The shipped policy with the staged job in it, as its owner would have written it."""
     scenario, folder, seconds = stage.scenario, stage.folder, stage.seconds
     env = {MARK: stage.world.mark}
+    port = {"variable": "JOB_PORT", "first": stage.port} if scenario.start.port_taken else None
     table: dict[str, object] = {
         "role_match": {"cmd_contains": SCRIPT},
         "gpu": scenario.gpu is not None,
@@ -170,6 +171,7 @@ def policy_for(stage: Stage, shipped: str) -> tuple[PolicyConfig, Sources]:
             "cwd": str(folder),
             "log": str(folder / "train.log"),
             "env": env,
+            "port": port,
             "start_s": max(8, seconds(60)),
         },
     }

@@ -171,7 +171,7 @@ def take_place(trainer: Trainer) -> socket.socket | None:
     if not trainer.start.get("port_taken"):
         return None
     listener = socket.socket()
-    listener.bind(("127.0.0.1", trainer.all["port"]))
+    listener.bind(("127.0.0.1", int(os.environ.get("JOB_PORT", trainer.all["port"]))))
     listener.listen()
     return listener
 
