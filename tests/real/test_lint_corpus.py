@@ -81,10 +81,10 @@ def test_other_words_for_the_known_errors_are_found(journals: dict[str, Reader])
     lines = caught = 0
     for name in NAMES:
         earlier = [source(other) for other in NAMES if other != name]
-        text = (PARAPHRASES / f"{name}.txt").read_text("utf-8")
-        for line in text.splitlines():
-            lines += 1
-            caught += bool(lint(line, journals[name], earlier=earlier))
+        sentences = (PARAPHRASES / f"{name}.txt").read_text("utf-8").splitlines()
+        found = lint("\n\n".join(sentences), journals[name], earlier=earlier)
+        lines += len(sentences)
+        caught += len({finding.line for finding in found})
     assert lines == 66
     assert caught / lines >= PARAPHRASES_CAUGHT_MIN
 
@@ -111,6 +111,16 @@ def test_a_report_on_one_journal_is_not_one_on_another(journals: dict[str, Reade
     text = render_markdown(build_report(journals["second_interrupt"]))
     foreign = lint(text, journals["lost_answer"])
     assert {finding.rule for finding in foreign} >= {"C24", "C23"}
+
+
+def test_a_label_that_no_event_has_is_named(journals: dict[str, Reader]) -> None:
+    reader = journals["lost_answer"]
+    event = next(reader.events(kinds={"command_denied"}))
+    right = f"A wish was denied [e{event.seq:04d}·{event.leaf[:8]}].\n"
+    assert lint(right, reader) == ()
+    (finding,) = lint(right.replace(event.leaf[:8], "deadbeef"), reader)
+    assert (finding.rule, finding.line) == ("C24", 1)
+    assert f"e{event.seq:04d}·deadbeef" in finding.message
 
 
 def altered(text: str) -> list[tuple[str, str, str]]:

@@ -82,6 +82,8 @@ def test_a_death_that_nobody_signalled_is_listed_as_not_ours(tmp_path: Path) -> 
     kept, gone = (10, 100, "S", "kept"), (11, 110, "S", "gone")
     teller.run("list_processes", stories.table(kept, gone))
     teller.run("list_processes", stories.table(kept, complete=False))
+    teller.run("list_processes", stories.table(kept, gone))
+    assert unexplained(teller.journal.reader()) == ()
     teller.run("list_processes", stories.table(kept))
     teller.journal.close()
     (change,) = unexplained(Reader.open(tmp_path / "j.journal"))

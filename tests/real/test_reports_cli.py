@@ -17,18 +17,17 @@ def user(tmp_path_factory: pytest.TempPathFactory) -> User:
 
 
 def test_a_generated_report_passes_and_an_altered_one_does_not(user: User) -> None:
-    for form in ("md", "html"):
-        report = user.folder / f"report.{form}"
-        written = user.run(
-            "report", "--format", form, "--output", str(report), "--journal", "j.journal"
-        )
-        assert written.status == 0
-        good = user.run("lint", str(report), "--journal", "j.journal", "--json")
-        assert (good.status, good.json) == (0, {"findings": []})
-        report.write_text(report.read_text().replace("Innocents touched: ", "Innocents hurt: "))
-        bad = user.run("lint", str(report), "--journal", "j.journal")
-        assert bad.status == 1
-        assert "C24" in bad.out
+    report = user.folder / "report.html"
+    written = user.run(
+        "report", "--format", "html", "--output", str(report), "--journal", "j.journal"
+    )
+    assert written.status == 0
+    good = user.run("lint", str(report), "--journal", "j.journal", "--json")
+    assert (good.status, good.json) == (0, {"findings": []})
+    report.write_text(report.read_text().replace("Innocents touched: ", "Innocents hurt: "))
+    bad = user.run("lint", str(report), "--journal", "j.journal")
+    assert bad.status == 1
+    assert "C24" in bad.out
 
 
 def test_a_report_stays_true_when_the_incident_goes_on(user: User) -> None:
@@ -73,14 +72,13 @@ def test_a_project_s_own_words_are_used_and_checked(user: User) -> None:
     assert user.run("report", "--output", str(report), "--journal", "j.journal").status == 0
     assert "\nSent: 2. [e" in report.read_text()
     assert user.run("lint", str(report), "--journal", "j.journal").status == 0
-    assert user.run("templates", "lint").status == 0
     (own / "words.toml").write_text('[sentence]\n"signal.tally" = "It ensures 2."\n')
+    (own / "report.md.j2").write_text("# {{ report.theme.text }}{% if %}")
     bad = user.run("templates", "lint")
     assert bad.status == 1
     assert "words.toml" in bad.out
     assert "strong word: ensures" in bad.out
+    assert "report.md.j2" in bad.out
+    (own / "report.md.j2").unlink()
     user.run("report", "--journal", "j.journal").refused(2, "words.toml", "a digit")
     (own / "words.toml").unlink()
-    (own / "report.md.j2").write_text("# {{ report.theme.text }}{% if %}")
-    assert "report.md.j2" in user.run("templates", "lint").out
-    (own / "report.md.j2").unlink()
