@@ -193,6 +193,8 @@ def _prediction(subject: Subject) -> Check:
     return _check(
         name,
         loss < 0.7 * chance,
+        f"cross-entropy {loss:.2f} on the data's first tokens is little better than chance,"
+        f" {chance:.2f}: the head is not the model's, or the data is another model's",
         f"cross-entropy {loss:.2f} on the data's first tokens, chance is {chance:.2f}",
     )
 
@@ -206,6 +208,7 @@ def _rope(subject: Subject) -> Check:
         "rope",
         abs(base - ours) <= 1e-3 * ours,
         f"the model rotates by base {base:.0f}, the drafter would by {ours:.0f}",
+        f"the model rotates by base {base:.0f}, and so does the drafter",
     )
 
 
@@ -238,6 +241,7 @@ def _chat_template(subject: Subject) -> Check:
         ours == theirs,
         "the data was rendered by another tokenizer, template or options than the target"
         " model's; prepare it again with those of serving",
+        "the data was rendered by the target model's tokenizer, template and options",
     )
 
 
@@ -251,6 +255,7 @@ def _causality(subject: Subject) -> Check:
         "not_causal",
         gap <= _tolerance(whole.dtype) * scale,
         f"later tokens move earlier taps by {gap:.3g} of {scale:.3g}",
+        f"later tokens leave earlier taps alone, to {gap:.3g} of {scale:.3g}",
     )
 
 
@@ -267,6 +272,7 @@ def _cache(subject: Subject) -> Check:
         "cache_crop",
         session.length == ids.shape[1] and gap <= _tolerance(subject.backbone.head().dtype) * scale,
         f"after a crop the logits differ by {gap:.3g} of {scale:.3g}",
+        f"after a crop the logits are those of reading the whole, to {gap:.3g} of {scale:.3g}",
     )
 
 

@@ -141,6 +141,8 @@ def test_a_whole_model_has_no_fault() -> None:
     assert report.faults == ()
     unproved = [check.name for check in report.checks if check.outcome == "unproved"]
     assert unproved == ["head_does_not_predict"]
+    details = [check.detail for check in report.checks if check.outcome == "proved"]
+    assert not [each for each in details if "differ" in each or "cannot" in each]
 
 
 @pytest.mark.parametrize(
