@@ -120,7 +120,7 @@ def _staged(written: Written, seed: int, stage: Stage, place: Path, shipped: str
         resolution=resolution,
         reason="no end in time" if ended is None else ended.reason,
         accepted=resolution in scenario.accepted,
-        touched=stage.oracle.touched(),
+        touched=(*stage.oracle.touched(), *stage.lost_files()),
         false_greens=lies,
         journal_faults=faults,
         unmet=missed,

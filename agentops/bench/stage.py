@@ -98,6 +98,15 @@ class Stage:
         """Whether a process is a start of the job itself, no worker and no wrapper."""
         return truth.cmdline[:4] == tuple(_argv(self)[:4])
 
+    def lost_files(self) -> tuple[str, ...]:
+        """Files of others that were there and are not any more."""
+        if not self.scenario.start.shm_full:
+            return ()
+        model = self.folder / "shm" / "model.safetensors"
+        # Seen from inside: the file system is mounted there only.
+        looked = self.box.run_inside(["test", "-e", str(model)], container=CONTAINER)
+        return () if looked.returncode == 0 else ("a model's file in shared memory",)
+
     def seconds(self, natural: float) -> int:
         """A duration of the policy file at this time scale, in whole seconds, one at least."""
         return max(1, math.ceil(natural * self.scale))
