@@ -93,7 +93,8 @@ class Beside:
         }
         (folder / "habits.json").write_text(json.dumps(habits))
         argv = [self.python, "-S", "-P", str(folder / SCRIPT), "run.json"]
-        if kind == "other_user":
+        # Only root can start something as another user; else it is a second job of the same one.
+        if kind == "other_user" and os.geteuid() == 0:
             for path in (folder, folder / "out", *folder.iterdir()):
                 os.chown(path, _NOBODY, _NOBODY)
             user = [f"--reuid={_NOBODY}", f"--regid={_NOBODY}", "--clear-groups"]
