@@ -38,6 +38,7 @@ from trainer.config import (
 )
 from trainer.decode import Round, Sampling, decode
 from trainer.drafter import Drafter
+from trainer.export import export_z_lab, read_published
 from trainer.loading import HuggingFaceBackbone, load_backbone
 from trainer.loss import LossConfig
 from trainer.optimizer import learning_rate
@@ -203,15 +204,31 @@ def race(
             log(f"step {steps} done, loss {runner.loss():.3f}")
     points.append(_look(runner, target, held, clock, steps, tokens))
     rows.close()  # type: ignore[attr-defined]  # a generator; its threads end here
-    final = _final(target, runner.drafter(), held)
-    result = {
+    name = contestant if weighting == "decay" else f"{contestant}-{weighting}"
+    # The curve and the drafter are kept first: a machine may be taken away while it decodes.
+    _write(out / f"{name}.json", {
         "contestant": contestant, "weighting": weighting, "seconds": seconds,
         "corpus_tokens": int(corpus.offsets[-1]), "shape": asdict(shape),
         "config": asdict(config), "versions": _versions(), "points": [asdict(p) for p in points],
-        "final": final,
-    }  # fmt: skip
-    name = contestant if weighting == "decay" else f"{contestant}-{weighting}"
-    (out / f"{name}.json").write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
+    })  # fmt: skip
+    export_z_lab(runner.drafter(), out / name)
+    finish(model, out / f"{name}.json", shards, held_out=held_out, loaded=loaded)
+
+
+def finish(
+    model: Path, result: Path, shards: Sequence[Path], *, held_out: int,
+    loaded: HuggingFaceBackbone | None = None,
+) -> None:  # fmt: skip
+    """Decode for real with the drafter that a race left beside ``result``, and add what it gave."""
+    drafter = read_published(result.with_suffix(""), device=device()).to(torch.bfloat16)
+    target = Target(loaded or backbone(model), drafter.config.target_layer_ids)
+    held = read_shard(shards[0].parent / "held-out.xz")[:held_out]
+    race_ = json.loads(result.read_text(encoding="utf-8"))
+    _write(result, race_ | {"final": _final(target, drafter, held)})
+
+
+def _write(path: Path, result: dict[str, object]) -> None:
+    path.write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
 
 
 def _look(
@@ -342,6 +359,11 @@ def _arguments(given: Sequence[str]) -> argparse.Namespace:
     one.add_argument("--held-out", type=int, default=64)
     one.add_argument("--block", type=int, default=16)
     one.add_argument("--weighting", choices=("decay", "dpace"), default="decay")
+    one = commands.add_parser("finish")
+    for name in ("model", "result"):
+        one.add_argument(name, type=Path)
+    one.add_argument("shards", type=Path, nargs="+")
+    one.add_argument("--held-out", type=int, default=64)
     one = commands.add_parser("report")
     one.add_argument("results", type=Path, nargs="+")
     one.add_argument("--plot-to", type=Path, help="an SVG file")
@@ -358,6 +380,8 @@ def main(given: Sequence[str], *, started: float = STARTED) -> None:
             regenerate(**options)
         case "race":
             race(**options, started=started)
+        case "finish":
+            finish(**options)
         case _:
             report(**options)
 

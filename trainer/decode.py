@@ -19,11 +19,15 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 from torch.nn import functional
+from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from trainer.attention import plan_decoding
 from trainer.drafter import DraftCache, Drafter
 from trainer.errors import ConfigError
 from trainer.target import Target
+
+# cuDNN's attention makes a plan for each new number of keys, and every round has a new one.
+_KERNELS = (SDPBackend.FLASH_ATTENTION, SDPBackend.EFFICIENT_ATTENTION, SDPBackend.MATH)
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,6 +161,11 @@ def decode(
     if new_tokens < 1:
         raise ConfigError(f"new_tokens: {new_tokens} cannot be used; give at least 1")
     loop = _Loop(target, drafter, sampling or Sampling(), seed)
+    with sdpa_kernel(list(_KERNELS)):
+        return _decode(loop, prompt, new_tokens, stop)
+
+
+def _decode(loop: "_Loop", prompt: Sequence[int], new_tokens: int, stop: frozenset[int]) -> Decoded:
     tokens = [loop.prefill(prompt)]
     started = loop.now()
     rounds: list[Round] = []
