@@ -140,3 +140,16 @@ def test_a_wait_is_bounded_by_a_number(timeout: object, *, passes: bool) -> None
     state, now_us, _ = later_term()
     run = Run("wait", "wait_until", {"timeout_ms": timeout})  # type: ignore[dict-item]  # also no number
     assert ("G16" not in failed(state, now_us, run)) is passes
+
+
+@pytest.mark.parametrize(
+    ("name", "age_s", "passes"),
+    [("TERM", 10, True), ("TERM", 11, False), ("KILL", 5, True), ("KILL", 6, False)],
+)
+def test_a_kill_needs_a_fresher_listing_than_a_term(name: str, age_s: int, *, passes: bool) -> None:
+    """G2: five seconds against ten."""
+    state, now_us, decision = later_term()
+    run = run_of(decision)
+    asked = replace(run, arguments={**run.arguments, "signal": name})
+    aged = with_table(state, now_us - age_s * SECOND_US, state.facts[TABLE].order)
+    assert ("G2" not in failed(aged, now_us, asked)) is passes
