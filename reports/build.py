@@ -16,8 +16,9 @@ from reports.sections import closing, command, knowledge, opening
 from reports.sections.author import Author
 from reports.wording.catalogue import Catalogue, load
 
-# A report of five hundred events stays below a megabyte: its entries share this many bytes.
-_APPENDIX_BYTES = 150_000
+# A report of five hundred events stays below a megabyte: the rest of the page takes some nine
+# hundred bytes an event, and the entries of the appendix share what is left, at least so many.
+_PAGE_BYTES, _EVENT_BYTES, _APPENDIX_BYTES_MIN = 500_000, 900, 120_000
 _ENTRY_BYTES_MAX = 6_000
 _DATA_CHARS = 240
 
@@ -109,7 +110,8 @@ def report_on(evidence: Evidence, depth: Depth, *, words: Catalogue | None = Non
 def entries(evidence: Evidence) -> tuple[Entry, ...]:
     """The appendix: every event of the incident and every definition, session and configuration."""
     events = (*evidence.context, *evidence.events)
-    budget = min(_ENTRY_BYTES_MAX, _APPENDIX_BYTES // max(1, len(events)))
+    shared = max(_APPENDIX_BYTES_MIN, _PAGE_BYTES - _EVENT_BYTES * len(events))
+    budget = min(_ENTRY_BYTES_MAX, shared // max(1, len(events)))
     return tuple(_entry(evidence, event, budget) for event in events)
 
 

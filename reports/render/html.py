@@ -13,6 +13,7 @@ from markupsafe import Markup
 
 from reports.claims import Ref
 from reports.model import Figure, Report, Row, Section, Sentence
+from reports.predicates.registry import PREDICATES
 from reports.render.loading import template
 from reports.render.svg import draw
 from reports.wording.catalogue import Catalogue, Span, load
@@ -59,13 +60,19 @@ def render_html(
 def _compact(report: Report) -> str:
     """The claims for the page: references by event id, whose hashes are in the appendix.
 
-    The cut-off is the same for all of them and stands once.
+    The cut-off is the same for all of them and stands once; kind and strength are left out where
+    they are the predicate's own, references where they are the event in the arguments.
     """
     claims = []
     for claim in report.claims():
+        usual = PREDICATES[claim.predicate]
         body = claim.model_dump(mode="json", exclude={"as_of", "refs"}, exclude_defaults=True)
+        if (claim.kind, claim.strength) == (usual.kind, usual.strength):
+            del body["kind"], body["strength"]
         named = {"event", "pointer", "span"}
-        body["refs"] = [ref.model_dump(include=named, exclude_defaults=True) for ref in claim.refs]
+        refs = [ref.model_dump(include=named, exclude_defaults=True) for ref in claim.refs]
+        if refs != [{"event": claim.args.get("event")}]:
+            body["refs"] = refs
         claims.append(body)
     return json.dumps(
         {"incident": report.incident, "as_of": report.theme.claim.as_of, "claims": claims},
