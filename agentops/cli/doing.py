@@ -7,8 +7,10 @@ import types
 from typing import Union, get_args, get_origin
 
 from pydantic import ValidationError
+from pydantic.fields import FieldInfo
 from rich.table import Table
 
+from agentops.cli import fleet
 from agentops.cli.context import (
     add_journal_option,
     add_json_option,
@@ -27,6 +29,7 @@ from agentops.hosts import Host
 from agentops.policy import PolicyState
 from agentops.policy.ledger import Terms
 from agentops.transport import connector
+from agentops.transport.fleet import AT_ONCE_DEFAULT
 from journal import Journal, SystemClock
 
 
@@ -34,7 +37,16 @@ def register(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") ->
     """Add the commands."""
     do = commands.add_parser("do", help="run one typed command on a host")
     do.add_argument("command", metavar="COMMAND", help="see agentops commands")
-    do.add_argument("--host", required=True, metavar="NAME", help="where")
+    where = do.add_mutually_exclusive_group(required=True)
+    where.add_argument("--host", metavar="NAME", help="where")
+    where.add_argument("--hosts", metavar="LABEL", help="on every host with this label")
+    do.add_argument(
+        "--at-once",
+        type=int,
+        default=AT_ONCE_DEFAULT,
+        metavar="N",
+        help=f"with --hosts: so many at a time (default {AT_ONCE_DEFAULT})",
+    )
     do.add_argument(
         "--arg",
         action="append",
@@ -61,9 +73,18 @@ def register(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") ->
 
 def _do(arguments: argparse.Namespace) -> Status:
     settings = settings_for(arguments)
-    host = settings.inventory.get(arguments.host)
     command = build_command(arguments.command, arguments.arg)
+    if arguments.at_once < 1:
+        raise UsageError(f"--at-once {arguments.at_once}: at least one host at a time")
+    hosts = (
+        fleet.fleet_of(settings, arguments.hosts)
+        if arguments.hosts is not None
+        else (settings.inventory.get(arguments.host),)
+    )
+    host = hosts[0]
     if arguments.plan:
+        if len(hosts) > 1:
+            say(f"the plan for {host.name}; alike for {', '.join(h.name for h in hosts[1:])}")
         return _plan(command, host, as_json=arguments.json)
     config, _ = policy_for(settings)
     with open_journal(settings) as journal:
@@ -77,6 +98,16 @@ def _do(arguments: argparse.Namespace) -> Status:
             connect=connector(settings.inventory),
             leases=settings.places.leases,
         )
+        if arguments.hosts is not None:
+            return fleet.run(
+                executor,
+                command,
+                hosts,
+                reason=arguments.reason,
+                incident=incident,
+                at_once=arguments.at_once,
+                as_json=arguments.json,
+            )
         executed = asyncio.run(_execute(executor, command, host, arguments.reason, incident))
         outputs = _outputs(journal, executed)
     return _report(command, host, executed, outputs, as_json=arguments.json)
@@ -112,7 +143,7 @@ def build_command(name: str, pairs: list[str]) -> Command:
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
         field = ".".join(str(part) for part in first["loc"]) or name
-        known = ", ".join(model.model_fields) or "none"
+        known = ", ".join(_fields(model)) or "none"
         raise UsageError(
             f"{name}: {field}: {first['msg']} (value {first['input']!r}; arguments: {known})"
         ) from error
@@ -120,13 +151,18 @@ def build_command(name: str, pairs: list[str]) -> Command:
 
 def _value(model: type[Command], key: str, text: str) -> object:
     """Text stays text for a text argument; anything else is read as JSON where it is JSON."""
-    field = model.model_fields.get(key)
+    field = _fields(model).get(key)
     if field is not None and str in _plain_types(field.annotation):
         return text
     try:
         return json.loads(text)
     except ValueError:
         return text
+
+
+def _fields(model: type[Command]) -> dict[str, FieldInfo]:
+    """The command's arguments by the names that a person types."""
+    return {field.alias or name: field for name, field in model.model_fields.items()}
 
 
 def _plain_types(annotation: object) -> tuple[object, ...]:

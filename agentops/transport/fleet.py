@@ -5,7 +5,7 @@ executor, with all its steps) is the caller's; it answers with a value, also for
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from typing import TypeVar
 
 from agentops.hosts import Host
@@ -19,7 +19,7 @@ async def over(
     act: Callable[[Host], Awaitable[_T]],
     *,
     at_once: int = AT_ONCE_DEFAULT,
-) -> AsyncIterator[tuple[Host, _T]]:
+) -> AsyncGenerator[tuple[Host, _T], None]:
     """Act on every host, *at_once* at a time; yields each end as it comes.
 
     When the caller stops listening, or is cancelled, no further host is started and those that are

@@ -103,6 +103,6 @@ async def test_a_fleet_that_is_left_starts_no_further_host_and_waits_for_the_sta
 
     fleet = over(names(9), act, at_once=3)
     assert (await anext(fleet))[1] == "h0"
-    await fleet.aclose()  # type: ignore[attr-defined] # an async generator has it
+    await fleet.aclose()
     assert len(started) <= 4
     assert sorted(recorded) == sorted(started)

@@ -1,0 +1,135 @@
+"""``agentops do COMMAND --hosts LABEL``: one typed command on many hosts, each with its own end.
+
+Here: who is asked, how many at once, and one line a host. Every host's command goes through the
+executor like any other; what happens on one says nothing about the next.
+"""
+
+import asyncio
+import contextlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from agentops.cli.printing import emit, say
+from agentops.cli.status import Status, of_outcome
+from agentops.cli.summaries import summary
+from agentops.commands import Command
+from agentops.config import Settings
+from agentops.errors import AgentopsError, UsageError
+from agentops.executor import Executed, Executor
+from agentops.hosts import Host
+from agentops.policy import PolicyState
+from agentops.policy.ledger import Terms
+from agentops.transport.fleet import over
+
+# The one that matters most decides the exit status of the whole.
+_BY_WEIGHT = (
+    Status.USAGE,
+    Status.WAITS,
+    Status.DENIED,
+    Status.CANNOT_SAY,
+    Status.NO,
+    Status.NOT_SENT,
+    Status.YES,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class HostEnd:
+    """How the command ended on one host; text is one line for a person."""
+
+    status: Status
+    text: str
+    executed: Executed | None
+
+
+def fleet_of(settings: Settings, label: str) -> tuple[Host, ...]:
+    """The hosts with that label.
+
+    Raises:
+        UsageError: none has it; names the labels there are.
+    """
+    hosts = settings.inventory.labelled(label)
+    if not hosts:
+        known = sorted({word for host in settings.inventory for word in host.labels})
+        raise UsageError(
+            f"no host has the label {label!r} (labels: {', '.join(known) or 'none'});"
+            " agentops hosts add NAME --label LABEL gives one"
+        )
+    return hosts
+
+
+async def run_on_all(
+    executor: Executor,
+    command: Command,
+    hosts: Sequence[Host],
+    *,
+    reason: str,
+    incident: str | None,
+    at_once: int,
+) -> dict[str, HostEnd]:
+    """Run *command* on every host; says each end as it comes. Ctrl-C starts no further host."""
+
+    async def act(host: Host) -> HostEnd:
+        state = PolicyState(terms=Terms(tier=host.tier))
+        try:
+            executed = await executor.execute(
+                command, host, state=state, reason=reason, incident=incident
+            )
+        except AgentopsError as error:
+            return HostEnd(Status.USAGE, str(error), None)
+        status = of_outcome(executed.outcome.kind)
+        if executed.authorization.answer == "ask":
+            status = Status.WAITS
+        return HostEnd(status, summary(executed.outcome), executed)
+
+    ends: dict[str, HostEnd] = {}
+    async with contextlib.AsyncExitStack() as stack:
+        stack.push_async_callback(executor.close)
+        stream = over(hosts, act, at_once=at_once)
+        stack.push_async_callback(stream.aclose)
+        async for host, end in stream:
+            ends[host.name] = end
+            say(f"{len(ends)}/{len(hosts)} {host.name}: {end.text}")
+    return ends
+
+
+def report(
+    command: Command, hosts: Sequence[Host], ends: dict[str, HostEnd], *, as_json: bool
+) -> Status:
+    """The whole's exit status; with *as_json* one object with every host's end."""
+    if as_json:
+        emit(
+            {
+                "command": command.name,
+                "hosts": {host.name: _told(ends[host.name]) for host in hosts},
+            }
+        )
+    return min((end.status for end in ends.values()), key=_BY_WEIGHT.index)
+
+
+def _told(end: HostEnd) -> dict[str, object]:
+    executed = end.executed
+    seen = None if executed is None else executed.observation
+    return {
+        "status": int(end.status),
+        "says": end.text,
+        "observation": None if seen is None else seen.model_dump(mode="json"),
+        "events": [] if executed is None else [event.id for event in executed.events],
+    }
+
+
+def run(
+    executor: Executor,
+    command: Command,
+    hosts: Sequence[Host],
+    *,
+    reason: str,
+    incident: str | None,
+    at_once: int,
+    as_json: bool,
+) -> Status:
+    """Run on all, then report."""
+    ends = asyncio.run(
+        run_on_all(executor, command, hosts, reason=reason, incident=incident, at_once=at_once)
+    )
+    return report(command, hosts, ends, as_json=as_json)
