@@ -128,7 +128,7 @@ def find_roles(
         suspects=tuple(
             process
             for process in others
-            if not is_protected(process, config) and process.key in suspected
+            if process.key in suspected and not is_protected(process, config)
         ),
         candidates=tuple(
             process
