@@ -61,7 +61,14 @@ def drafter_config(
         mask_token_id = shape.vocab_size - 1
     layers = shape.num_hidden_layers
     full: LayerType = "full_attention"
-    taps = settings.target_layer_ids or default_target_layer_ids(layers, settings.tap_count or 1)
+    taps = settings.target_layer_ids
+    if settings.tap_count is not None:
+        taps = default_target_layer_ids(layers, settings.tap_count)
+        if len(set(taps)) < settings.tap_count:
+            raise ConfigError(
+                f"drafter.tap_count: {settings.tap_count} taps do not fit {layers} target layers;"
+                " use fewer, or name target_layer_ids"
+            )
     return DrafterConfig(
         hidden_size=shape.hidden_size,
         intermediate_size=settings.intermediate_size or shape.intermediate_size,

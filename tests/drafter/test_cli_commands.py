@@ -148,6 +148,14 @@ def test_a_run_that_asks_for_a_gpu_where_there_is_none_says_so(tmp_path: Path) -
     assert "device: 'cuda' asked for, but torch finds no GPU here" in ended.stderr
 
 
+def test_more_taps_than_a_small_target_has_room_for_is_said(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    config = write_config(tmp_path, drafter={"block_size": 4, "tap_count": 3})
+    assert main(["train", str(config)]) == 2
+    assert "drafter.tap_count: 3 taps do not fit 4 target layers" in capsys.readouterr().err
+
+
 def test_on_a_terminal_there_is_a_bar(tmp_path: Path) -> None:
     config = write_config(tmp_path, steps=4)
     ours, theirs = pty.openpty()

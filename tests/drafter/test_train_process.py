@@ -23,6 +23,7 @@ from tests.support.training_run import (
     write_config,
 )
 from trainer.config import read_config
+from trainer.heartbeat import Metric
 from trainer.train import train
 
 # A process of the trainer starts in 2 s on an idle core; a loaded machine takes its time.
@@ -79,6 +80,34 @@ def test_a_step_of_fixed_shapes_trains_as_the_one_that_adapts(tmp_path: Path) ->
         for name in ("adapts", "fixed")
     ]
     assert seen[0] == pytest.approx(seen[1], rel=1e-5)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"loss": {"weighting": "dpace"}},
+        {"loss": {"objective": "forward_kl"}},
+        {"precision": "bfloat16"},
+        {"drafter": {"block_size": 4, "target_layer_ids": [0, 2], "num_hidden_layers": 2, "sliding_window": 8,
+                     "layer_types": ["sliding_attention", "full_attention"]}},
+        {"optimizer": {"learning_rate": 3e-3, "schedule": "wsd"}, "head_chunk_rows": 8},
+    ],
+)  # fmt: skip
+def test_every_way_to_train_learns_and_resumes(tmp_path: Path, changes: dict[str, Any]) -> None:
+    """Two ways to the same step: at once, and stopped in the middle; digit for digit."""
+    config = read_config(write_config(tmp_path / "whole", steps=16, **changes))
+    assert train(config, report=lambda _: None).status == "finished"
+    halves = read_config(write_config(tmp_path / "halves", steps=16, **changes))
+
+    def stop_early(metric: Metric) -> None:
+        if metric.step == 6:
+            (tmp_path / "halves" / "out" / "stop").touch()
+
+    assert train(halves, report=stop_early).status == "stopped"
+    assert train(halves, report=lambda _: None).status == "finished"
+    found = losses(tmp_path / "whole" / "out")
+    assert found == losses(tmp_path / "halves" / "out")
+    assert float(found[16]) < float(found[1])
 
 
 def test_passes_of_one_step_add_up_to_one_big_pass(tmp_path: Path) -> None:
