@@ -167,7 +167,7 @@ class Stage:
                 "stall_s": 5,
                 "watch_s": 4,
             },
-            "stop": {"grace": {"interrupt_s": 6, "terminate_s": 6, "kill_s": 6}},
+            "stop": {"grace": {"interrupt_s": 8, "terminate_s": 6, "kill_s": 6}},
             "launch": {
                 "argv": list(self.job.argv),
                 "cwd": str(self.folder),
