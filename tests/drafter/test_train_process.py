@@ -88,8 +88,8 @@ def test_a_step_of_fixed_shapes_trains_as_the_one_that_adapts(tmp_path: Path) ->
         {"loss": {"weighting": "dpace"}},
         {"loss": {"objective": "forward_kl"}},
         {"precision": "bfloat16"},
-        {"drafter": {"block_size": 4, "target_layer_ids": [0, 2], "num_hidden_layers": 2, "sliding_window": 8,
-                     "layer_types": ["sliding_attention", "full_attention"]}},
+        {"drafter": {"block_size": 4, "target_layer_ids": [0, 2], "num_hidden_layers": 2,
+                     "sliding_window": 8, "layer_types": ["sliding_attention", "full_attention"]}},
         {"optimizer": {"learning_rate": 3e-3, "schedule": "wsd"}, "head_chunk_rows": 8},
     ],
 )  # fmt: skip
