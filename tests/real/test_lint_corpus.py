@@ -5,6 +5,8 @@ import tomllib
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from journal import Reader
 from reports.build import build_report
@@ -186,3 +188,10 @@ def test_every_rule_is_told_what_it_is_about() -> None:
     used = set(re.findall(r'"(C\d\d)"', text)) - {"C00"}
     assert used == set(RULES)
     assert len(RULES) == 24
+
+
+@given(st.text(max_size=200), st.sampled_from(["", "<!doctype html><body>", "# T\n\n", "- "]))
+@settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_no_text_makes_the_linter_fail(journals: dict[str, Reader], text: str, start: str) -> None:
+    for finding in lint(start + text, journals["lost_answer"]):
+        assert finding.rule in RULES

@@ -10,9 +10,11 @@ from markdown_it import MarkdownIt
 
 from journal import Reader
 from journal.events import IncidentNoted, IncidentOpened, VerdictReached
+from journal.upkeep import redact
 from reports.build import SECTIONS, build_report
 from reports.claims import ClaimError
 from reports.evidence import NoIncidentError, gather
+from reports.lint import lint
 from reports.model import Row
 from reports.predicates import registry
 from reports.render.html import render_html
@@ -133,6 +135,23 @@ def test_silence_and_incomplete_listings_are_said_to_show_nothing(lost: Reader) 
     assert "No end marker arrived, so silence shows nothing." in text
     assert "Whether the other processes went on is not recorded" in text
     assert "No settled verdict" in text
+
+
+def test_what_was_removed_afterwards_is_said_to_be_removed(tmp_path: Path) -> None:
+    teller = stories.begin(tmp_path / "j.journal", tmp_path / "keys", "inc-s")
+    teller.tell(IncidentOpened(title="t", job=None))
+    teller.run("list_processes", stories.table((5, 50, "S", "python3")), stdout=b"secret bytes")
+    outcome, observed = teller.events[-2:]
+    redact(teller.journal, outcome, "stdout", "it held a name")
+    redact(teller.journal, observed, "observation", "it held a name")
+    teller.journal.close()
+    reader = Reader.open(tmp_path / "j.journal")
+    report = build_report(reader, depth="command")
+    text = render_markdown(report)
+    assert "12 bytes of `stdout`, removed afterwards" in text
+    assert "secret bytes" not in text + render_html(report)
+    assert "python3" not in text.split("## Evidence appendix")[0].replace("python3 -c", "")
+    assert lint(text, reader) == ()
 
 
 def test_an_unknown_incident_is_named_in_the_error(recovered: Reader) -> None:
