@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from journal import Reader
+from journal import Reader, bundle_files
 from journal.bundle import VERIFIERS, export_bundle
 from journal.bundle_check import verify_bundle
 from journal.envelope import read_line
@@ -20,7 +20,7 @@ from tests.support.journals import Place, completed, intended, note, twenty_even
 from tests.support.vectors import CASES, good_bundle, write_case
 
 VECTORS = Path(__file__).parent.parent / "golden" / "journal" / "vectors"
-FILES = Path(__file__).parent.parent.parent / "journal" / "bundle_files"
+FILES = Path(bundle_files.__file__).parent
 NAMES = [case.name for case in CASES]
 
 
