@@ -6,7 +6,7 @@ Here: reading Markdown, HTML and plain text into one shape. Not here: what is wr
 import html
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from html.parser import HTMLParser
 from typing import ClassVar, Literal
@@ -14,6 +14,7 @@ from typing import ClassVar, Literal
 BlockKind = Literal["heading", "paragraph", "item", "row", "code"]
 
 _LABEL = re.compile(r"\[e(\d{4,})(?:·([0-9a-f]{8,64}))?\]|\[?<?msg (?:id=)?(\d+)>?\]?")
+_AFTER_LABELS = re.compile(r"(?<=\])(?!\s*\[e\d)(?=[\s,;:])")
 _QUOTES = re.compile(r"“([^”]+)”|«([^»]+)»|(?<![\w`])\"([^\"\n]+)\"(?!\w)")
 _CODE = re.compile(r"(`+)(.+?)\1")
 _ITEM = re.compile(r"^\s*(?:[-*+]|(\d+)[.)])\s+(.*)$")
@@ -60,6 +61,13 @@ class Sentence:
     def code(self) -> tuple[str, ...]:
         """What stands in code spans."""
         return tuple(found[1] for found in _CODE.findall(self.text))
+
+    def parts(self) -> tuple["Sentence", ...]:
+        """The sentence cut behind each group of labels, which stay with the part before."""
+        pieces = [piece for piece in _AFTER_LABELS.split(self.text) if piece.strip()]
+        if len(pieces) < 2:  # noqa: PLR2004  (nothing to cut)
+            return (self,)
+        return tuple(replace(self, text=piece) for piece in pieces)
 
     @cached_property
     def labels(self) -> tuple[tuple[int, str], ...]:

@@ -18,6 +18,15 @@ _VERDICT = re.compile(r"\b(confirmed|refuted|inconclusive)\b", re.IGNORECASE)
 _OUTCOME = re.compile(
     r"\b(?:ended|was|were|is)(?: not)? (completed|failed|unknown|denied|not sent)\b", re.IGNORECASE
 )
+_ENDED = frozenset({"command_completed", "command_failed"})
+_DEEDS = {
+    "closed": frozenset({"incident_closed"}),
+    "opened": frozenset({"incident_opened"}),
+    "denied": frozenset({"command_denied"}),
+    "proposed": frozenset({"proposal_received"}),
+    **dict.fromkeys(("deployed", "launched", "sent", "run", "answered"), _ENDED),
+}
+_UNDONE = re.compile(rf"\b(?:was|were|had) not (?:been )?({'|'.join(_DEEDS)})\b", re.IGNORECASE)
 _NO_OUTCOME = frozenset({"command_intended", "command_reconciled"})
 _RESOLUTION = re.compile(r"\b(RECOVERED|STOPPED|NOTHING_TO_DO|HANDED_OVER)\b")
 _DELIVERED = re.compile(r"\bdelivered\b", re.IGNORECASE)
@@ -37,16 +46,21 @@ _AHEAD = re.compile(
 
 
 def agree(context: Context) -> Iterator[Finding]:
-    """C13, C12: the word for a verdict, outcome or resolution is the cited event's."""
+    """C13, C12: what a part of a sentence says is what the events say whose labels it ends in."""
     for sentence in context.claims:
-        named = context.record.named(sentence.labels)
-        if named:
-            yield from _verdict(sentence, named)
-            yield from _outcome(sentence, named)
-            yield from _resolution(sentence, named)
-            yield from _delivery(context, sentence, named)
-            yield from _presence(context, sentence, named)
-            yield from _tables(context, sentence, named)
+        for part in sentence.parts():
+            named = context.record.named(part.labels)
+            if not named:
+                continue
+            for check in (_verdict, _outcome, _resolution, _deed):
+                yield from (_whole(sentence, found) for found in check(part, named))
+            for look in (_delivery, _presence, _tables):
+                yield from (_whole(sentence, found) for found in look(context, part, named))
+
+
+def _whole(sentence: Sentence, found: Finding) -> Finding:
+    """The finding, at the whole sentence."""
+    return at(sentence, found.rule, found.message)
 
 
 def _denied(sentence: Sentence, found: re.Match[str]) -> bool:
@@ -83,6 +97,14 @@ def _resolution(sentence: Sentence, named: tuple[Event, ...]) -> Iterator[Findin
     found = _RESOLUTION.search(sentence.bare)
     if closed and found and (found[1] in closed) == _denied(sentence, found):
         yield at(sentence, "C13", f"the cited resolution is {', '.join(sorted(closed))}")
+
+
+def _deed(sentence: Sentence, named: tuple[Event, ...]) -> Iterator[Finding]:
+    """Something is said not to have been done, and the cited event is its being done."""
+    found = _UNDONE.search(sentence.plain)
+    kinds = _DEEDS.get(found[1].lower(), frozenset()) if found else frozenset()
+    if found and any(event.kind in kinds for event in named):
+        yield at(sentence, "C12", f"the cited event says that it was {found[1].lower()}")
 
 
 def _delivery(context: Context, sentence: Sentence, named: tuple[Event, ...]) -> Iterator[Finding]:
