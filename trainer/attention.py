@@ -12,12 +12,17 @@ from typing import Literal
 import torch
 from torch import Tensor
 from torch.nn import functional
+from torch.nn.attention import SDPBackend
 from torch.nn.attention.flex_attention import BlockMask, flex_attention
 
 from trainer.mask import Layout, MaskRule, decoding_mask, dense_mask, flex_block_mask
 
 Attend = Callable[[Tensor, Tensor, Tensor], Tensor]
 Backend = Literal["eager", "sdpa", "flex"]
+SHAPELESS_KERNELS = (
+    SDPBackend.FLASH_ATTENTION, SDPBackend.EFFICIENT_ATTENTION, SDPBackend.MATH
+)  # fmt: skip
+"""Kernels that need no plan per shape. cuDNN's does, and decoding has a new shape every round."""
 
 
 def plan_attention(

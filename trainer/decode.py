@@ -19,15 +19,12 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 from torch.nn import functional
-from torch.nn.attention import SDPBackend, sdpa_kernel
+from torch.nn.attention import sdpa_kernel
 
-from trainer.attention import plan_decoding
+from trainer.attention import SHAPELESS_KERNELS, plan_decoding
 from trainer.drafter import DraftCache, Drafter
 from trainer.errors import ConfigError
 from trainer.target import Target
-
-# cuDNN's attention makes a plan for each new number of keys, and every round has a new one.
-_KERNELS = (SDPBackend.FLASH_ATTENTION, SDPBackend.EFFICIENT_ATTENTION, SDPBackend.MATH)
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,7 +158,7 @@ def decode(
     if new_tokens < 1:
         raise ConfigError(f"new_tokens: {new_tokens} cannot be used; give at least 1")
     loop = _Loop(target, drafter, sampling or Sampling(), seed)
-    with sdpa_kernel(list(_KERNELS)):
+    with sdpa_kernel(list(SHAPELESS_KERNELS)):
         return _decode(loop, prompt, new_tokens, stop)
 
 

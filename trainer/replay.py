@@ -12,16 +12,13 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 from torch.nn import functional
-from torch.nn.attention import SDPBackend, sdpa_kernel
+from torch.nn.attention import sdpa_kernel
 
 from trainer.anchors import draft_ids, lay_out, positions
-from trainer.attention import plan_attention
+from trainer.attention import SHAPELESS_KERNELS, plan_attention
 from trainer.decode import Round
 from trainer.drafter import Drafter
 from trainer.target import Target
-
-# cuDNN's attention makes a plan for each new shape, and every text has its own.
-_KERNELS = (SDPBackend.FLASH_ATTENTION, SDPBackend.EFFICIENT_ATTENTION, SDPBackend.MATH)
 
 
 @torch.inference_mode()
@@ -41,7 +38,7 @@ def replay(
     ids = torch.tensor([text], device=target.embedding_VH.device)
     places = torch.arange(prompt, len(text) - 1, device=ids.device)
     accepted: list[int] = []
-    with sdpa_kernel(list(_KERNELS)):
+    with sdpa_kernel(list(SHAPELESS_KERNELS)):
         taps = target.read(ids).taps_BSF
         for part in torch.split(places, anchors_per_pass) if len(places) else ():
             accepted += _accepted(target, drafter, ids, taps, part).tolist()
