@@ -1,5 +1,6 @@
 """Secrets leave before anything is hashed; what is no secret stays to the byte."""
 
+import time
 from collections import Counter
 
 import pytest
@@ -131,14 +132,16 @@ def test_an_output_keeps_its_true_length_but_not_its_secret() -> None:
 
 
 def test_hostile_text_takes_no_more_than_linear_time() -> None:
-    """Ten times the text must not take fifty times as long; a quadratic rule takes a hundred."""
-    import time  # noqa: PLC0415 - this test measures, no other does
+    """Ten times the text may not cost fifty times the work; a quadratic rule costs a hundred."""
 
-    def seconds(size: int) -> float:
+    def work(size: int) -> float:
+        """This process's own seconds, the least of five: other work on the machine only adds."""
         text = ("secret_" * 3 + "a-" * 40 + "://" + "x" * 30 + "@") * size
-        start = time.perf_counter()
-        text_without_secrets(text, Counter())
-        return time.perf_counter() - start
+        spent: list[float] = []
+        for _ in range(5):
+            start = time.process_time()
+            text_without_secrets(text, Counter())
+            spent.append(time.process_time() - start)
+        return min(spent)
 
-    seconds(20)
-    assert seconds(200) < 50 * max(seconds(20), 0.000_2)
+    assert work(400) < 50 * max(work(40), 0.000_2)
