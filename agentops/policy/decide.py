@@ -50,6 +50,7 @@ from agentops.policy.view import SECOND_US, View, look
 
 DENIALS_MAX = 3
 FAILURES_MAX = 4
+RETRY_US = SECOND_US
 LOOK_AGAIN_US = 2 * SECOND_US
 # A longer gap between two decisions is somebody else's time: a crash, or a person who thinks.
 IDLE_US = 120 * SECOND_US
@@ -66,7 +67,7 @@ def decide(state: PolicyState, config: PolicyConfig, now_us: int) -> Decision:
         return _decision(state, None, ("budget", step, ()), inputs, now_us)
     view = look(state, config, job, now_us)
     phase, step = _phase(view, name)
-    step, guards = _checked(view, step)
+    step, guards = _checked(view, _unhurried(view, step))
     return _decision(state, view, (phase, step, guards), inputs, now_us)
 
 
@@ -162,6 +163,19 @@ def _ended(view: View) -> Step | None:
     if reason is None:
         return None
     return Step(Close("HANDED_OVER", reason, ()), (RuleHit("G11", reason),))
+
+
+def _unhurried(view: View, step: Step) -> Step:
+    """A look that has just brought no answer is taken again after a pause, each twice as long."""
+    action = step.action
+    if not isinstance(action, Run):
+        return step
+    row = view.probing(action.command)
+    due = row.failed_at_us + (RETRY_US << min(max(row.failed_in_row - 1, 0), FAILURES_MAX))
+    if row.failed_in_row == 0 or view.now_us >= due:
+        return step
+    pause = Pause(due, f"{action.command} brought no answer a moment ago")
+    return replace(step, action=pause, rung="", expects=())
 
 
 def worked_us(view: View) -> int:

@@ -191,7 +191,7 @@ def _ended(
     if status == "completed":
         return state
     state = replace(state, running=tuple(row for row in state.running if row[0] != command_id))
-    return _probing(state, command, failed=1)
+    return _probing(state, command, failed_at_us=event.ts_us)
 
 
 def _observed(
@@ -222,15 +222,21 @@ def _samples(samples: tuple[Sample, ...]) -> tuple[Sample, ...]:
 
 
 def _probing(
-    state: PolicyState, command: str, *, ran: int = 0, failed: int = 0, succeeded: bool = False
+    state: PolicyState,
+    command: str,
+    *,
+    ran: int = 0,
+    failed_at_us: int | None = None,
+    succeeded: bool = False,
 ) -> PolicyState:
     rows = {row.command: row for row in state.probing}
     row = rows.get(command, Probing(command))
     rows[command] = Probing(
         command,
         row.ran + ran,
-        0 if succeeded else row.failed_in_row + failed,
+        0 if succeeded else row.failed_in_row + (failed_at_us is not None),
         state.order if succeeded else row.last_order,
+        row.failed_at_us if failed_at_us is None else failed_at_us,
     )
     return replace(state, probing=tuple(row for _, row in sorted(rows.items())))
 

@@ -33,6 +33,7 @@ class Probing:
     ran: int = 0
     failed_in_row: int = 0
     last_order: int = -1
+    failed_at_us: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agentops.diagnosis.catalogue import BY_ID, CATALOGUE
@@ -100,6 +100,7 @@ def test_a_progress_bar_does_not_hide_an_error() -> None:
     assert seen.first_root.first_line == 1
 
 
+@settings(deadline=None)
 @given(st.binary(max_size=400), st.lists(st.integers(1, 50), max_size=12))
 def test_lines_do_not_depend_on_how_bytes_arrive(data: bytes, cuts: list[int]) -> None:
     """Any bytes, cut anywhere, give the same lines, and never an exception."""

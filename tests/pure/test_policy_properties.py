@@ -3,7 +3,7 @@
 import json
 from dataclasses import replace
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import JsonValue
 
@@ -17,6 +17,8 @@ from agentops.policy.view import SECOND_US
 from journal.events import Identity
 from tests.support.simulated import config, moments
 
+# The first example that needs a run simulates it; the next ones find it made.
+UNHURRIED = settings(deadline=None)
 SEEDS = st.integers(0, 24)
 NOW_US = 1_700_000_000 * SECOND_US
 
@@ -35,6 +37,7 @@ def intrusiveness(action: Action) -> int:
     return 4 if action.arguments.get("signal") == "KILL" else 3
 
 
+@UNHURRIED
 @given(st.data())
 def test_deciding_twice_gives_the_same_bytes(data: st.DataObject) -> None:
     """Whatever the order in which facts came into the table."""
@@ -45,6 +48,7 @@ def test_deciding_twice_gives_the_same_bytes(data: st.DataObject) -> None:
     assert first.made("").model_dump_json() == second.made("").model_dump_json()
 
 
+@UNHURRIED
 @given(st.data())
 def test_no_fact_whatever_yields_a_kill_without_a_fresh_identity(data: st.DataObject) -> None:
     """Also long after the last look, and with facts missing."""
@@ -64,6 +68,7 @@ def test_no_fact_whatever_yields_a_kill_without_a_fresh_identity(data: st.DataOb
     assert [act for act in state.acts if victim in act.victims and act.signal != "CONT"]
 
 
+@UNHURRIED
 @given(st.data())
 def test_removing_a_fact_never_makes_the_engine_bolder(data: st.DataObject) -> None:
     """What is not known is looked at, not acted on."""
@@ -86,6 +91,7 @@ WHENS = st.builds(
 )
 
 
+@UNHURRIED
 @given(st.data(), WHENS)
 def test_adding_a_forbid_enables_nothing(data: st.DataObject, when: RuleWhen) -> None:
     """The action stays, or gives way to one that changes nothing."""
@@ -115,6 +121,7 @@ KEYS = st.sampled_from(
 )
 
 
+@UNHURRIED
 @given(st.dictionaries(KEYS, JSON, max_size=8), st.sampled_from(["job", "other", None]))
 def test_decide_is_total(values: dict[tuple[str, str], JsonValue], job: str | None) -> None:
     """Any facts, of any shape, lead to some decision that has canonical bytes."""
