@@ -29,9 +29,7 @@ def emit(record: dict[str, Json], stream: TextIO | None = None) -> None:
     stream.flush()
 
 
-def reporter(
-    form: LogForm, steps: int, stream: TextIO | None = None
-) -> Callable[[Metric], None]:
+def reporter(form: LogForm, steps: int, stream: TextIO | None = None) -> Callable[[Metric], None]:
     """What to call with each logged step; ``auto`` is a bar on a terminal, else log lines."""
     out = stream or sys.stdout
     if form == "auto":

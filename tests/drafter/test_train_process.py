@@ -23,6 +23,7 @@ from tests.support.training_run import (
     write_config,
 )
 from trainer.config import read_config
+from trainer.errors import CheckpointError
 from trainer.heartbeat import Metric
 from trainer.train import train
 
@@ -197,11 +198,11 @@ def test_in_another_thread_no_signal_handler_is_touched_and_the_file_still_stops
     assert [result.status for result in ended] == ["stopped"]
 
 
-def test_a_run_under_way_does_not_take_another_runs_checkpoint(tmp_path: Path) -> None:
+def test_a_run_does_not_take_another_runs_checkpoint(tmp_path: Path) -> None:
     train(read_config(write_config(tmp_path)), report=lambda _: None)
-    ended = run_trainer("train", write_config(tmp_path, seed=1), cwd=tmp_path)
-    assert ended.returncode == 4
-    assert "is another run's (seed: 0 there, 1 here)" in ended.stderr
+    other = read_config(write_config(tmp_path, seed=1))
+    with pytest.raises(CheckpointError, match=r"is another run's \(seed: 0 there, 1 here\)"):
+        train(other, report=lambda _: None)
     assert json.loads((tmp_path / "out" / "result.json").read_bytes())["status"] == "failed"
 
 
