@@ -161,3 +161,22 @@ def test_an_older_table_than_the_limit_is_looked_at_again() -> None:
             assert later.command == "list_processes"
             return
     raise AssertionError("the run signals nobody")
+
+
+def test_a_look_without_answer_is_not_repeated_at_once() -> None:
+    """One second after the first failure, two after the second; meanwhile the engine pauses."""
+    failed = repeated = 0
+    for seed in range(25):
+        for state, now_us, decision in moments(seed):
+            waits = {
+                row.command: row.failed_at_us + (SECOND_US << (row.failed_in_row - 1))
+                for row in state.probing
+                if row.failed_in_row
+            }
+            failed += bool(waits)
+            action = decision.action
+            if isinstance(action, Run) and action.command in waits:
+                repeated += 1
+                assert now_us >= waits[action.command]
+    assert failed
+    assert repeated
