@@ -16,7 +16,7 @@ own weights, which would cancel its signal.
 """
 
 from dataclasses import dataclass
-from typing import Literal, Protocol
+from typing import Literal
 
 import torch
 from torch import Tensor
@@ -24,6 +24,8 @@ from torch.autograd.function import FunctionCtx, once_differentiable
 
 from trainer.anchors import Supervision
 from trainer.errors import ConfigError
+from trainer.kernels.choice import row_math as fastest_row_math
+from trainer.kernels.eager import RowMath
 
 Objective = Literal["cross_entropy", "forward_kl"]
 Weighting = Literal["decay", "dpace", "plain"]
@@ -73,38 +75,6 @@ class HeadLoss:
 
     loss: Tensor
     rows: RowResults
-
-
-class RowMath(Protocol):
-    """Elementwise work on a chunk of logits; ``trainer.kernels`` has a fused twin."""
-
-    def statistics(self, logits: Tensor, labels: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Log-sum-exp, label logit (float32) and whether the label is the argmax, each (R,)."""
-        ...
-
-    def gradient(
-        self, logits: Tensor, labels: Tensor, log_sum: Tensor, coefficient: Tensor
-    ) -> Tensor:
-        """Give coefficient * (softmax(logits) - onehot(labels)); may overwrite ``logits``."""
-        ...
-
-
-class EagerRowMath:
-    """The formulas in plain torch."""
-
-    def statistics(self, logits: Tensor, labels: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """See :class:`RowMath`."""
-        wide = logits.float()
-        picked = wide.gather(1, labels[:, None])[:, 0]
-        return wide.logsumexp(-1), picked, wide.argmax(-1) == labels
-
-    def gradient(
-        self, logits: Tensor, labels: Tensor, log_sum: Tensor, coefficient: Tensor
-    ) -> Tensor:
-        """See :class:`RowMath`."""
-        slope = (logits.float() - log_sum[:, None]).exp_().mul_(coefficient[:, None])
-        slope.scatter_add_(1, labels[:, None], -coefficient[:, None])
-        return slope.to(logits.dtype)
 
 
 def paper_gamma(block_size: int) -> float:
@@ -186,7 +156,7 @@ def head_loss(
         head=head.detach(), supervision=supervision, config=config,
         total=total.to(hidden.device, torch.float32).clamp_min(torch.finfo(torch.float32).tiny),
         teacher=None if teacher is None else teacher.detach(), chunk_rows=chunk_rows,
-        row_math=_row_math(hidden.device) if row_math is None else row_math,
+        row_math=fastest_row_math(hidden.device) if row_math is None else row_math,
     )  # fmt: skip
     loss, value, correct, overlap = _ForwardGradient.apply(rows, job)  # type: ignore[no-untyped-call]  # torch ships it without types
     return HeadLoss(loss, RowResults(value, correct, overlap))
@@ -203,12 +173,6 @@ def teacher_rows(last_hidden: Tensor, anchor: Tensor, supervision: Supervision) 
     start = last_hidden.shape[1] * torch.arange(len(anchor), device=anchor.device)
     flat = (place + start[:, None, None]).flatten().index_select(0, supervision.rows)
     return last_hidden.flatten(0, 1).index_select(0, flat)
-
-
-def _row_math(device: torch.device) -> RowMath:
-    from trainer.kernels import choice  # noqa: PLC0415 - it knows both implementations, one here
-
-    return choice.row_math(device)
 
 
 @dataclass(frozen=True, slots=True)

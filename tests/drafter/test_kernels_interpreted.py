@@ -13,7 +13,7 @@ from triton.compiler import ASTSource
 
 from trainer.kernels import rows
 from trainer.kernels.choice import row_math
-from trainer.loss import EagerRowMath
+from trainer.kernels.eager import EagerRowMath
 
 ROOT = Path(__file__).parents[2]
 

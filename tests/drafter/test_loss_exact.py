@@ -13,8 +13,8 @@ from torch.nn import functional
 from tests.support.layouts import Packed, packed_rows, unhurried
 from trainer.anchors import Supervision, supervise
 from trainer.errors import ConfigError
+from trainer.kernels.eager import EagerRowMath
 from trainer.loss import (
-    EagerRowMath,
     HeadLoss,
     LossConfig,
     Objective,

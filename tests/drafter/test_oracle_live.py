@@ -20,7 +20,8 @@ from trainer.config import RandomTarget
 from trainer.decode import Sampling, decode, distribution
 from trainer.drafter import Drafter, DrafterConfig, LayerType
 from trainer.export import export_z_lab
-from trainer.loss import EagerRowMath, LossConfig, denominator, head_loss
+from trainer.kernels.eager import EagerRowMath
+from trainer.loss import LossConfig, denominator, head_loss
 from trainer.mask import Layout, MaskRule, dense_mask
 from trainer.qwen3 import random_model, save
 from trainer.target import Qwen3Backbone, Target

@@ -8,8 +8,8 @@ import sys
 
 import torch
 
+from trainer.kernels.eager import EagerRowMath
 from trainer.kernels.rows import FusedRowMath
-from trainer.loss import EagerRowMath
 
 # One column, less than a tile, a whole tile, and several with a remainder.
 VOCABULARIES = (1, 97, 4096, 9001)

@@ -4,7 +4,7 @@ import importlib.util
 
 import torch
 
-from trainer.loss import EagerRowMath, RowMath
+from trainer.kernels.eager import EagerRowMath, RowMath
 
 
 def row_math(device: torch.device) -> RowMath:

@@ -1,7 +1,7 @@
 """A chunk of logits read twice and written once: cross-entropy, argmax, and the gradient in place.
 
-The fused twin of ``trainer.loss.EagerRowMath``. Rows are independent, so a program takes one row
-and walks the vocabulary; the head's own matrix products stay with the vendor's library, which
+The fused twin of ``trainer.kernels.eager``. Rows are independent, so a program takes one row and
+walks the vocabulary; the head's own matrix products stay with the vendor's library, which
 runs near the chip's rate. Importing this needs Triton; ``trainer.kernels.choice`` asks first.
 
 Shape letters: R rows of a chunk, V vocabulary.
@@ -18,7 +18,7 @@ _WARPS = 8
 
 
 class FusedRowMath:
-    """See ``trainer.loss.RowMath``; logits must be contiguous, on the GPU or interpreted."""
+    """See ``RowMath`` in ``trainer.kernels.eager``; logits contiguous, on a GPU or interpreted."""
 
     def statistics(self, logits: Tensor, labels: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Log-sum-exp, label logit and whether the label is the argmax, each (R,)."""
