@@ -21,8 +21,8 @@ from journal.keys import KeyStore, Pinned
 from journal.layout import Layout, read_format
 from journal.lines import leaf_hash
 from journal.note_check import NoteFile, NoteJudge, sizes_claimed, trusted_with_rotations
-from journal.notes import PublicKey, parse_note
-from journal.seals import read_notes, split_origin, stream_origin
+from journal.notes import PublicKey, open_note
+from journal.seals import read_notes, stream_origin
 from journal.stream_check import StreamCheck, StreamChecker
 
 Status = Literal["intact", "unanchored", "unsealed", "tampered"]
@@ -79,7 +79,7 @@ def verify(
         if isinstance(index, str):
             remarks.append(Remark("INDEX_UNCHECKED", None, None, index))
         checks, compared = _check_streams(layout, journal_id, sizes, index, outputs=outputs)
-        judging = _Judging(journal_id, checks, trusted, seals, anchored)
+        judging = _Judging(journal_id, checks, trusted, seals, anchored, layout.seals)
         finding, ranges = judging.judge()
         finding = _with_index(finding, ranges, compared, index)
     remarks += [remark for check in checks.values() for remark in check.remarks]
@@ -165,11 +165,13 @@ class _Judging:
         trusted: Sequence[PublicKey],
         seals: NoteFile,
         anchors: Sequence[NoteFile],
+        seals_path: Path,
     ) -> None:
         self._journal_id = journal_id
         self._checks = checks
         self._seals = seals
         self._anchors = anchors
+        self._seals_path = seals_path
         self.remarks: list[Remark] = []
         rotations = [one for check in checks.values() for one in check.rotations]
         try:
@@ -228,11 +230,15 @@ class _Judging:
         return None
 
     def _missing_seal(self) -> Finding | None:
-        """Each ``sealed`` event must have its seal: a shortened ``seals.jsonl`` is missed."""
+        """Each ``sealed`` event must have its seal: a shortened ``seals.jsonl`` is missed.
+
+        The file is read once more: a log that is being written has got seals, and events that
+        name them, since the notes were read that the log was checked against.
+        """
         present: set[tuple[str, int, str]] = set()
-        for stored in self._seals.notes:
-            checkpoint = parse_note(stored.note)
-            if not isinstance(checkpoint, str) and split_origin(checkpoint.origin) is not None:
+        for stored in read_notes(self._seals_path):
+            checkpoint = open_note(stored.note, *self.trusted)
+            if not isinstance(checkpoint, str):
                 present.add((checkpoint.origin, checkpoint.size, checkpoint.root.hex()))
         for stream, check in self._checks.items():
             origin = stream_origin(self._journal_id, stream)

@@ -200,3 +200,25 @@ def test_verifying_while_ten_thousand_events_are_written_raises_no_false_alarm(
         writer.join()
     assert looks > 1
     assert place.verify().status == "intact"
+
+
+def test_a_seal_made_while_the_log_is_verified_is_no_missing_seal(place: Place) -> None:
+    """The log is checked against the notes read before it; what is sealed meanwhile is newer."""
+    stop = threading.Event()
+    with place.open() as journal:
+
+        def seal() -> None:
+            while not stop.is_set():
+                journal.append(note("x"))
+                journal.seal()
+
+        writer = threading.Thread(target=seal)
+        writer.start()
+        try:
+            for _ in range(rounds(15, 300)):
+                finding = place.verify().finding
+                assert finding is None, str(finding)
+        finally:
+            stop.set()
+            writer.join()
+    assert place.verify().status == "intact"
