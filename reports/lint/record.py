@@ -6,9 +6,11 @@ a sentence.
 
 import re
 import shlex
+from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from fractions import Fraction
 from functools import cached_property
 
 from pydantic import JsonValue
@@ -31,7 +33,6 @@ _MILLISECONDS = {"_ms": 1, "_s": 1_000}
 _BYTES = {"_kib": 2**10, "_mib": 2**20, "_gib": 2**30, "_bytes": 1}
 _ECHO_MIN = 12
 _NUMBER = re.compile(r"(?<![\w.])\d[\d,]*(?:\.\d+)?")
-_INTERVALS_EVENTS_MAX = 400
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,13 +113,28 @@ class Record:
         kinds = (CommandIntended, DecisionMade, ProposalReceived, IncidentNoted)
         return frozenset(event.id for event in self.events if isinstance(event.payload, kinds))
 
+    def lasted(self, low_us: Fraction, high_us: Fraction) -> bool:
+        """Whether a recorded duration, or the interval of any two events, lies in [low, high).
+
+        Within a boot the monotonic clock counts, between boots the wall clock.
+        """
+        if any(low_us <= span * 1_000 < high_us for span in (0, *self.spans_ms)):
+            return True
+        for times in self._times:
+            for start in times:
+                place = bisect_left(times, start + low_us)
+                if place < len(times) and times[place] < start + high_us:
+                    return True
+        return False
+
     @cached_property
-    def durations_us(self) -> tuple[int, ...]:
-        """Recorded durations and the intervals between any two events, in microseconds, sorted."""
-        found = {0, *(milliseconds * 1_000 for milliseconds in self.spans_ms)}
-        times = [event.mono_ns // 1_000 for event in self.events[:_INTERVALS_EVENTS_MAX]]
-        found |= {abs(b - a) for i, a in enumerate(times) for b in times[i + 1 :]}
-        return tuple(sorted(found))
+    def _times(self) -> tuple[list[int], ...]:
+        """Sorted instants in microseconds, by each boot's monotonic clock and by the wall's."""
+        boots: dict[str, list[int]] = {}
+        for event in self.events:
+            boots.setdefault(event.boot, []).append(event.mono_ns // 1_000)
+        wall = [[event.ts_us for event in self.events]] if len(boots) > 1 else []
+        return tuple(sorted(times) for times in (*boots.values(), *wall))
 
     @cached_property
     def instants(self) -> frozenset[str]:
@@ -230,6 +246,8 @@ def _texts(reader: Reader, event: Event) -> list[str]:
     if event.host is not None:
         texts.append(event.host.name)
     texts += [event.id, event.place, event.leaf, event.actor.id, event.kind, event.incident or ""]
+    # Reports print the beginnings of digests; one that holds digits only would read as a number.
+    texts += [event.prev[:16], str(getattr(event.payload, "digest", ""))[:12]]
     return texts
 
 

@@ -9,6 +9,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from journal import Reader
+from journal.events import IncidentClosed, IncidentOpened
 from reports.build import build_report
 from reports.lint import RULES, Finding, lint
 from reports.lint.document import Document, read
@@ -123,6 +124,22 @@ def test_a_label_that_no_event_has_is_named(journals: dict[str, Reader]) -> None
     (finding,) = lint(right.replace(event.leaf[:8], "deadbeef"), reader)
     assert (finding.rule, finding.line) == ("C24", 1)
     assert f"e{event.seq:04d}·deadbeef" in finding.message
+
+
+def test_durations_over_a_minute_are_recomputed(tmp_path: Path) -> None:
+    teller = stories.begin(tmp_path / "j.journal", tmp_path / "keys", "inc-m")
+    teller.tell(IncidentOpened(title="slow", job=None))
+    teller.clock.pass_ms(217_000)
+    teller.tell(IncidentClosed(resolution="STOPPED", reason="asked", evidence=()))
+    teller.journal.close()
+    reader = Reader.open(tmp_path / "j.journal")
+    event = list(reader.events(incident="inc-m"))[-1]
+    label = f"[e{event.seq:04d}·{event.leaf[:8]}]"
+    assert "3 min 37 s" in render_markdown(build_report(reader))
+    assert lint(render_markdown(build_report(reader)), reader) == ()
+    assert lint(f"It took 3 min 37 s {label}.\n", reader) == ()
+    (finding,) = lint(f"It took 3 min 47 s {label}.\n", reader)
+    assert finding.rule == "C23"
 
 
 def altered(text: str) -> list[tuple[str, str, str]]:

@@ -71,7 +71,8 @@ def test_a_project_s_own_words_are_used_and_checked(user: User) -> None:
     report = user.folder / "own.md"
     assert user.run("report", "--output", str(report), "--journal", "j.journal").status == 0
     assert "\nSent: 2. [e" in report.read_text()
-    assert user.run("lint", str(report), "--journal", "j.journal").status == 0
+    good = user.run("lint", str(report), "--journal", "j.journal")
+    assert good.status == 0, good.out
     (own / "words.toml").write_text('[sentence]\n"signal.tally" = "It ensures 2."\n')
     (own / "report.md.j2").write_text("# {{ report.theme.text }}{% if %}")
     bad = user.run("templates", "lint")

@@ -4,7 +4,6 @@ A number is recorded, or it is recomputed from what is recorded; its unit says i
 """
 
 import re
-from bisect import bisect_left
 from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
@@ -62,6 +61,7 @@ _VAGUE = re.compile(
 _NUMBERED = re.compile(
     r"\b(?:msg|message|section|rule|figure|table|phase|version)[ .#-]?$", re.IGNORECASE
 )
+_COMPOUND = re.compile(r"\b(\d+) min (\d\d) s\b")
 _INSTANT = re.compile(r"\b(?:\d{4}-\d\d-\d\d|\d\d:\d\d(?::\d\d(?:\.\d{1,3})?)?)\b")
 _SMALL_MAX = 12
 _TOLERANCE = Fraction(3, 100)
@@ -82,10 +82,16 @@ def sources(context: Context) -> Iterator[Finding]:
     for sentence in context.claims:
         if words.OPENS.search(sentence.plain) and not sentence.labels:
             continue
+        plain = _INSTANT.sub(_blank, sentence.bare)
         missing = [
             found[0]
-            for found in _QUANTITY.finditer(_INSTANT.sub(_blank, sentence.bare))
+            for found in _QUANTITY.finditer(_COMPOUND.sub(_blank, plain))
             if not _sourced(context, sentence, found)
+        ]
+        missing += [
+            found[0]
+            for found in _COMPOUND.finditer(plain)
+            if not _near_duration(context, Fraction(int(found[1]) * 60 + int(found[2])), "s")
         ]
         if missing:
             yield at(sentence, "C23", f"not in the record and not computed from it: {missing[0]}")
@@ -115,9 +121,7 @@ def _near_duration(context: Context, value: Fraction, unit: str) -> bool:
     """Whether a duration equals a recorded one to the precision in which it is printed."""
     step = Fraction(_TIMES[unit] * 1_000, value.denominator)
     wanted = value * _TIMES[unit] * 1_000
-    known = context.record.durations_us
-    place = bisect_left(known, wanted - step)
-    return place < len(known) and known[place] < wanted + step
+    return context.record.lasted(wanted - step, wanted + step)
 
 
 def _near_size(context: Context, size: _Size) -> bool:
