@@ -1,6 +1,7 @@
 """The policy file: what is refused, what its tests say, what the linter sees, what differs."""
 
 from dataclasses import replace
+from importlib.resources import files
 from pathlib import Path
 
 import pytest
@@ -17,7 +18,7 @@ from agentops.policy.needs import NEEDS
 from agentops.policy.view import SECOND_US, look
 from tests.support.simulated import config, moments
 
-SHIPPED = Path(__file__).parents[2] / "agentops" / "policy" / "files" / "dev.toml"
+SHIPPED = Path(str(files("agentops.policy"))) / "files" / "dev.toml"
 TEXT = SHIPPED.read_text(encoding="utf-8")
 JOB = """
 [job.a]
