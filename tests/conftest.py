@@ -9,6 +9,7 @@ import shutil
 from collections.abc import Callable, Mapping
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 from agentops.box.namespaces import isolation
 
@@ -19,6 +20,10 @@ _SPECIAL: Mapping[str, Callable[[], bool]] = {
     "root-namespaces": lambda: isolation() == "root",
     "loop-devices": lambda: os.geteuid() == 0 and os.path.exists("/dev/loop-control"),  # noqa: PTH110
 }
+
+# A loaded machine is slow, which proves nothing about the code under test.
+settings.register_profile("unhurried", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("unhurried")
 
 pytest_plugins = ("tests.support.boxes",)
 

@@ -1,6 +1,8 @@
 """Scenario files: the vocabulary, what a seed draws, what can stand side by side; the numbers."""
 
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -17,19 +19,21 @@ def written(name: str) -> Written:
     return chosen(shipped(), [name])[0]
 
 
-def run(**said: object) -> Run:
+GOOD = Run(
+    scenario="S01",
+    seed=0,
+    combined=False,
+    resolvable=True,
+    resolution="STOPPED",
+    reason="",
+    accepted=True,
+    scores=Scores(gentleness=1.0),
+)
+
+
+def run(**said: Any) -> Run:
     """A run that went well, but for what is said."""
-    good = {
-        "scenario": "S01",
-        "seed": 0,
-        "combined": False,
-        "resolvable": True,
-        "resolution": "STOPPED",
-        "reason": "",
-        "accepted": True,
-        "scores": Scores(gentleness=1.0),
-    }
-    return Run(**{**good, **said})
+    return replace(GOOD, **said)
 
 
 def test_twenty_eight_scenarios_are_shipped_each_in_a_file_of_its_own() -> None:

@@ -119,7 +119,7 @@ def test_learned_patience_raises_a_grace_and_never_lowers_it() -> None:
 
 def test_the_page_names_every_guard_hypothesis_phase_and_need() -> None:
     """What the engine can say is explained where people look."""
-    page = (SHIPPED.parents[3] / "docs" / "policy.md").read_text(encoding="utf-8")
+    page = (Path(__file__).parents[2] / "docs" / "policy.md").read_text(encoding="utf-8")
     names = [name for name, _, _ in GUARDS] + list(TITLES) + list(NEEDS) + list(ORDER)
     phases = {decision.phase for seed in range(12) for _, _, decision in moments(seed)}
     missing = [name for name in [*names, *sorted(phases)] if name not in page]
@@ -128,7 +128,7 @@ def test_the_page_names_every_guard_hypothesis_phase_and_need() -> None:
 
 def test_the_policy_on_the_page_is_one_that_loads() -> None:
     """Its example is a whole file, and its own test passes."""
-    page = (SHIPPED.parents[3] / "docs" / "policy.md").read_text(encoding="utf-8")
+    page = (Path(__file__).parents[2] / "docs" / "policy.md").read_text(encoding="utf-8")
     example = page.split("```toml\n")[1].split("```")[0]
     shown = run_cases(parse_policy(example, "docs/policy.md"))
     assert all(case.passed for case in shown.cases)

@@ -3,6 +3,7 @@
 import os
 from collections.abc import Sequence
 from functools import partial
+from importlib.resources import files
 from pathlib import Path
 
 import pytest
@@ -21,7 +22,7 @@ pytestmark = [
 
 SCALE = 0.2
 MORE = Path(__file__).parents[1] / "support" / "scenarios"
-POLICY = Path(__file__).parents[2] / "agentops" / "policy" / "files" / "dev.toml"
+POLICY = Path(str(files("agentops.policy"))) / "files" / "dev.toml"
 
 
 def run(

@@ -3,12 +3,13 @@
 import json
 import subprocess
 import sys
+from importlib.resources import files
 from pathlib import Path
 
 import pytest
 
 ROOT = Path(__file__).parents[2]
-SHIPPED = ROOT / "agentops" / "policy" / "files" / "dev.toml"
+SHIPPED = Path(str(files("agentops.policy"))) / "files" / "dev.toml"
 
 
 def typed(*words: str, cwd: Path, stdin: bytes = b"") -> tuple[int, str, str]:

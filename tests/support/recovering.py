@@ -6,6 +6,7 @@ Here: setting up and running. What is asserted stands in the tests.
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from importlib.resources import files
 from pathlib import Path
 
 from agentops.box.box import Box
@@ -19,7 +20,7 @@ from journal import Actor, Clock, Event, Journal, KeyStore, SystemClock
 from journal.events import CommandIntended
 
 STUB = Path(__file__).with_name("stub_job.py")
-SHIPPED = Path(__file__).parents[2] / "agentops" / "policy" / "files" / "dev.toml"
+SHIPPED = Path(str(files("agentops.policy"))) / "files" / "dev.toml"
 CONTAINER = "200"
 
 

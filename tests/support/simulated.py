@@ -2,6 +2,7 @@
 
 import json
 from functools import cache
+from importlib.resources import files
 from pathlib import Path
 
 from agentops.bench.drawing import simulated_config
@@ -20,7 +21,7 @@ from agentops.policy.decision import Action
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "policy" / "runs.json"
 GOLDEN_SEEDS = (3, 4, 5, 8, 20, 42)
-SHIPPED = Path(__file__).parents[2] / "agentops" / "policy" / "files" / "dev.toml"
+SHIPPED = Path(str(files("agentops.policy"))) / "files" / "dev.toml"
 
 
 @cache
