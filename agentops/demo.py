@@ -188,7 +188,7 @@ class Stage:
                 {
                     "id": "corrected-launcher",
                     # A hang is to be found by what the job does, not by what it is made of.
-                    "when": {"lead": "H7"} if self.job.fault == "hang" else {"differs": True},
+                    "when": {"need": "stalled"} if self.job.fault == "hang" else {"differs": True},
                     "files": [
                         {"path": str(self.folder / name), "source": str(patch / name)}
                         for name in self.job.patch

@@ -122,13 +122,14 @@ class When(_Part):
     """When a repair is due. All that is given must hold."""
 
     differs: bool = False
+    need: Need | None = None
     lead: HypothesisName | None = None
     signature: str | None = None
 
     @model_validator(mode="after")
     def _asks_something(self) -> "When":
-        if not self.differs and self.lead is None and self.signature is None:
-            raise ValueError("needs one of differs, lead, signature")
+        if not self.differs and (self.need, self.lead, self.signature) == (None, None, None):
+            raise ValueError("needs one of differs, need, lead, signature")
         return self
 
 

@@ -93,6 +93,8 @@ def _called_for(view: View, repair: Repair) -> bool:
     )
     if when.differs and not seen:
         return False
+    if when.need is not None and needed(view) != when.need:
+        return False
     if when.lead is not None and not any(d.lead == when.lead for d in view.state.decisions):
         return False
     return when.signature is None or any(tail.count(when.signature) for tail in view.state.tails)

@@ -7,7 +7,7 @@ stop (``agentops.policy.stopping``).
 from agentops.diagnosis.catalogue import BY_ID
 from agentops.policy import moves
 from agentops.policy.config import Launch
-from agentops.policy.decision import Close, Expectation, Judge, RuleHit, Step
+from agentops.policy.decision import Close, Expectation, Judge, Pause, RuleHit, Step
 from agentops.policy.learning import BEAT, file_subject, finite
 from agentops.policy.ledger import Act, Sample, deployed_paths
 from agentops.policy.needs import due_repairs
@@ -190,7 +190,9 @@ def starting(view: View) -> Step | None:
     if _proven(launch, ours, launch_table):
         return _start_confirmed(view, launch, ours)
     failure = _start_failed(view, launch, ours, launch_table)
-    return _keep_looking(view, launch, ours) if failure is None else failure
+    if failure is not None:
+        return failure
+    return _settling(view, launch, ours, launch_table) or _keep_looking(view, launch, ours)
 
 
 def _proven(act: Act, ours: tuple[Sample, ...], launch: Launch) -> bool:
@@ -203,6 +205,16 @@ def _proven(act: Act, ours: tuple[Sample, ...], launch: Launch) -> bool:
     settled = last.at_us - act.at_us >= launch.settle_s * SECOND_US
     moved = last.step - first.step >= launch.advance_steps and last.step > ours[-2].step
     return same and settled and moved and finite(last.loss) is True
+
+
+def _settling(view: View, act: Act, ours: tuple[Sample, ...], launch: Launch) -> Step | None:
+    """Steps advance already; what is left is to see them go on past the settling time."""
+    ours = _moving(ours)
+    until_us = act.at_us + launch.settle_s * SECOND_US
+    if not ours or ours[-1].step - ours[0].step < launch.advance_steps or view.now_us >= until_us:
+        return None
+    reason = "steps must go on past the settling time"
+    return Step(Pause(until_us, reason), (RuleHit("start", reason, act.events),))
 
 
 def _moving(ours: tuple[Sample, ...]) -> tuple[Sample, ...]:

@@ -49,7 +49,7 @@ async def import_host(alias: str, *, tier: Tier = "unknown", config: Path | None
 def host_from_options(alias: str, text: str, *, tier: Tier = "unknown") -> Host:
     r"""Read what ``ssh -G`` printed: one option a line, name first, in lower case.
 
-    >>> host_from_options("gpu", "hostname 10.1.2.6\\nport 2222\\nuser ops\\n").route()
+    >>> host_from_options("gpu", "hostname 10.1.2.6\nport 2222\nuser ops\n").route()
     ('ssh:ops@10.1.2.6:2222',)
     """
     options: dict[str, list[str]] = {}

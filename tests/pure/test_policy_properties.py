@@ -104,8 +104,8 @@ def test_adding_a_forbid_enables_nothing(data: st.DataObject, when: RuleWhen) ->
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers(-(2**40), 2**40) | st.text(max_size=8),
-    lambda inner: (
-        st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=8), inner, max_size=3)
+    lambda inner: st.one_of(
+        st.lists(inner, max_size=3), st.dictionaries(st.text(max_size=8), inner, max_size=3)
     ),
     max_leaves=8,
 )
