@@ -64,6 +64,18 @@ def verify_bundle(path: Path, *, key: str, anchors: Sequence[Path] = ()) -> Bund
     return BundleVerification("intact" if anchored else "unanchored", len(events), None)
 
 
+def bundled_journal(path: Path) -> str:
+    """The id of the journal that the bundle says it comes from; nothing is believed yet.
+
+    Raises:
+        NotAJournal: ``bundle.json`` cannot be read.
+    """
+    try:
+        return _journal_id(path)
+    except (_Bad, OSError, LineProfileError, TypeError, ValueError) as error:
+        raise NotAJournal(f"{path} is not a bundle that can be read: {error}") from error
+
+
 def _journal_id(path: Path) -> str:
     value = loads((path / "bundle.json").read_bytes())
     journal_id = value.get("journal")

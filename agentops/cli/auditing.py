@@ -23,7 +23,9 @@ from agentops.config import Settings
 from agentops.errors import UsageError
 from agentops.policy import PolicyConfig, Recomputed, recompute
 from journal import KeyStore, Reader, Verification, verify
+from journal.bundle_check import bundled_journal, is_bundle, verify_bundle
 from journal.ledger import Intent
+from journal.snapshot_check import is_snapshot, verify_snapshot
 
 _DEFAULT_MODES = ("verify", "redecide")
 _MODES = (*_DEFAULT_MODES, "reparse", "play")
@@ -57,6 +59,8 @@ def register(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") ->
 def _verify(arguments: argparse.Namespace) -> Status:
     settings = settings_for(arguments)
     path = arguments.path or settings.journal
+    if is_bundle(path):
+        return _verify_bundle(arguments, settings, path)
     verification = _verified(arguments, settings, path, outputs=not arguments.chain)
     doubtful = _in_doubt(verification, path)
     if arguments.json:
@@ -82,19 +86,48 @@ def _verify(arguments: argparse.Namespace) -> Status:
 
 def _in_doubt(verification: Verification, path: Path) -> list[Intent]:
     """Intents without an outcome; a journal with a finding is believed in nothing."""
-    return [] if verification.finding is not None else Reader.open(path).in_doubt()
+    if verification.finding is not None or is_snapshot(path):
+        return []
+    return Reader.open(path).in_doubt()
+
+
+def _verify_bundle(arguments: argparse.Namespace, settings: Settings, path: Path) -> Status:
+    """A bundle is judged by a key and anchors from outside it, here from this user's key store."""
+    pinned = KeyStore(settings.places.keys).pinned(bundled_journal(path))
+    key = _key(arguments, settings) or (pinned.keys[-1].line if pinned.keys else None)
+    if key is None:
+        raise UsageError(f"{path}: no key of this bundle's journal is known here; give --key LINE")
+    known = [Path(place) for place in pinned.anchors if Path(place).is_file()]
+    found = verify_bundle(path, key=key, anchors=arguments.anchor or known)
+    if arguments.json:
+        emit({"status": found.status, "events": found.events, "finding": found.finding})
+    else:
+        print(f"{found.status.upper()}  {found.events} events of a bundle")  # noqa: T201
+        if found.finding is not None:
+            print(f"  {found.finding}")  # noqa: T201
+    if found.status == "intact":
+        return Status.YES
+    return Status.NO if found.status == "tampered" else Status.CANNOT_SAY
+
+
+def _key(arguments: argparse.Namespace, settings: Settings) -> str | None:
+    given: str | None = arguments.key or settings.journal_key
+    if given is not None and Path(given).is_file():
+        return Path(given).read_text(encoding="utf-8").strip()
+    return given
 
 
 def _verified(
     arguments: argparse.Namespace, settings: Settings, path: Path, *, outputs: bool = True
 ) -> Verification:
-    key = arguments.key or settings.journal_key
-    if key is not None and Path(key).is_file():
-        key = Path(key).read_text(encoding="utf-8").strip()
+    key = _key(arguments, settings)
     for anchor in arguments.anchor or ():
         if not anchor.is_file():
             raise UsageError(f"--anchor {anchor}: no such file")
     anchors = arguments.anchor
+    if is_snapshot(path):
+        keys = KeyStore(settings.places.keys)
+        return verify_snapshot(path, keys=keys, key=key, anchors=anchors)
     if anchors is None and settings.anchor is not None and arguments.key is None:
         anchors = None if path != settings.journal else [settings.anchor]
     return verify(

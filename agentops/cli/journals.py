@@ -1,8 +1,12 @@
-"""``agentops journal init|seal|key show|reindex|size``: care of the journal itself."""
+"""``agentops journal init|seal|key|reindex|size``: care of the journal itself.
+
+What makes evidence leave or go (redact, anchor, prove, snapshot) is in ``agentops.cli.evidence``.
+"""
 
 import argparse
 from pathlib import Path
 
+from agentops.cli import evidence
 from agentops.cli.context import (
     add_journal_option,
     add_json_option,
@@ -36,6 +40,8 @@ def register(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") ->
     reindexing.set_defaults(run=_reindex)
     sizing = journal.add_parser("size", help="bytes by part")
     sizing.set_defaults(run=_size)
+    evidence.register_rotation(key)
+    evidence.register_upkeep(journal)
     for parser in (making, sealing, showing, reindexing, sizing):
         add_json_option(parser)
         add_journal_option(parser)

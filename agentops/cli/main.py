@@ -33,6 +33,7 @@ GROUPS: Mapping[str, tuple[str, ...]] = {
     "auditing": ("verify", "replay"),
     "reporting": ("report",),
     "telling": ("lint", "digest", "compliance", "templates"),
+    "evidence": ("export",),
     "journals": ("journal",),
     "configuring": ("config",),
     "doctor": ("doctor",),

@@ -1,0 +1,155 @@
+"""``agentops export``, and ``agentops journal`` redact, anchor, prove, snapshot, key rotate.
+
+Evidence that leaves, or must go. Here: arguments and printing. Not here: what a bundle, a proof or
+an anchor is (``journal``).
+"""
+
+import argparse
+from pathlib import Path
+
+from agentops.cli.context import (
+    add_journal_option,
+    add_json_option,
+    open_journal,
+    open_reader,
+    record_reading,
+    resolve_incident,
+    settings_for,
+)
+from agentops.cli.printing import emit, say
+from agentops.cli.status import Status
+from agentops.errors import UsageError
+from journal import KeyStore
+from journal.bundle import export_bundle
+from journal.proving import prove
+from journal.snapshot import snapshot
+from journal.upkeep import redact, rotate_key
+
+
+def register(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    """Add ``export``."""
+    export = commands.add_parser("export", help="a bundle of one incident, with its verifier")
+    export.add_argument("incident", metavar="INCIDENT", nargs="?")
+    export.add_argument("--output", type=Path, required=True, metavar="FOLDER", help="a new folder")
+    add_json_option(export)
+    add_journal_option(export)
+    export.set_defaults(run=_export)
+
+
+def register_upkeep(journal: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    """Add the actions of ``agentops journal`` that this module has."""
+    redacting = journal.add_parser(
+        "redact", help="destroy one stored output; the chain still holds"
+    )
+    redacting.add_argument("event", metavar="EVENT", help="id, unambiguous prefix, or STREAM:SEQ")
+    redacting.add_argument("output", metavar="OUTPUT", help="stdout, stderr, observation, …")
+    redacting.add_argument("--reason", required=True, metavar="TEXT")
+    redacting.set_defaults(run=_redact)
+    anchoring = journal.add_parser("anchor", help="send copies of seals to one more place")
+    anchoring.add_argument("place", metavar="PLACE", help="a file, ssh:HOST:PATH, or git:FOLDER")
+    anchoring.set_defaults(run=_anchor)
+    proving = journal.add_parser("prove", help="the inclusion proof of one sealed event")
+    proving.add_argument("event", metavar="EVENT", help="id, unambiguous prefix, or STREAM:SEQ")
+    proving.set_defaults(run=_prove)
+    copying = journal.add_parser("snapshot", help="a read-only copy of the index")
+    copying.add_argument("target", metavar="TARGET", type=Path, help="a file or folder to make")
+    copying.add_argument("--parquet", action="store_true", help="a folder of Parquet files instead")
+    copying.set_defaults(run=_snapshot)
+    for parser in (redacting, anchoring, proving, copying):
+        add_json_option(parser)
+        add_journal_option(parser)
+
+
+def register_rotation(key: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    """Add ``agentops journal key rotate``."""
+    rotating = key.add_parser("rotate", help="a new signing key; the old one signs the hand-over")
+    add_json_option(rotating)
+    add_journal_option(rotating)
+    rotating.set_defaults(run=_rotate)
+
+
+def _export(arguments: argparse.Namespace) -> Status:
+    settings = settings_for(arguments)
+    reader = open_reader(settings)
+    incident = resolve_incident(reader, arguments.incident)
+    record_reading(settings, "export", incident)
+    with open_journal(settings) as journal:
+        # What is exported must be sealed: the proofs end at a seal.
+        journal.seal()
+        pinned = KeyStore(settings.places.keys).pinned(journal.journal_id)
+        key_id = journal.signing_key.public.line
+    bundle = export_bundle(
+        reader,
+        incident,
+        arguments.output,
+        key_id=key_id,
+        anchors=[Path(place) for place in pinned.anchors if Path(place).is_file()],
+    )
+    if arguments.json:
+        emit({"incident": incident, "bundle": str(arguments.output), "events": bundle.events})
+    else:
+        say(f"wrote {arguments.output}: {bundle.events} events with proofs and a verifier")
+    return Status.YES
+
+
+def _redact(arguments: argparse.Namespace) -> Status:
+    settings = settings_for(arguments)
+    event = open_reader(settings).event(arguments.event)
+    with open_journal(settings) as journal:
+        said = redact(journal, event, arguments.output, arguments.reason)
+    if arguments.json:
+        emit({"event": event.id, "output": arguments.output, "redacted_by": said.id})
+    else:
+        say(f"destroyed {arguments.output} of {event.id}; said in [{said.id}]")
+    return Status.YES
+
+
+def _anchor(arguments: argparse.Namespace) -> Status:
+    settings = settings_for(arguments)
+    reader = open_reader(settings)
+    place = arguments.place
+    if not place.startswith(("ssh:", "git:")):
+        if Path(place).resolve().is_relative_to(reader.layout.root.resolve()):
+            raise UsageError(f"anchor {place!r} lies inside the journal; choose a place outside it")
+        place = str(Path(place).resolve())
+    keys = KeyStore(settings.places.keys)
+    keys.pin(reader.journal_id, key=keys.signing_key().public, anchor=place)
+    with open_journal(settings) as journal:
+        head = journal.seal()
+    if arguments.json:
+        emit({"anchor": place, "size": head.size})
+    else:
+        say(f"seals go to {place} from now on; the first covers {head.size} events")
+    return Status.YES
+
+
+def _prove(arguments: argparse.Namespace) -> Status:
+    reader = open_reader(settings_for(arguments))
+    event = reader.event(arguments.event)
+    proof = prove(reader, event)
+    emit({"event": event.id, "leaf": event.leaf, "proof": proof.value, "note": proof.note})
+    return Status.YES
+
+
+def _snapshot(arguments: argparse.Namespace) -> Status:
+    settings = settings_for(arguments)
+    record_reading(settings, "snapshot", str(arguments.target))
+    snapshot(open_reader(settings).layout, arguments.target, parquet=arguments.parquet)
+    if arguments.json:
+        emit({"snapshot": str(arguments.target)})
+    else:
+        say(f"wrote {arguments.target}")
+    return Status.YES
+
+
+def _rotate(arguments: argparse.Namespace) -> Status:
+    settings = settings_for(arguments)
+    open_reader(settings)
+    with open_journal(settings) as journal:
+        line = rotate_key(journal).line
+    if arguments.json:
+        emit({"key": line})
+    else:
+        say("the new key signs from now on; pin it where the old one is pinned")
+        print(line)  # noqa: T201 - the key line is the answer
+    return Status.YES
