@@ -6,6 +6,7 @@ test whose need is missing is skipped, and the skip names it; under CI=true it f
 
 import os
 import shutil
+import signal
 from collections.abc import Callable, Mapping
 
 import pytest
@@ -20,6 +21,10 @@ _SPECIAL: Mapping[str, Callable[[], bool]] = {
     "root-namespaces": lambda: isolation() == "root",
     "loop-devices": lambda: os.geteuid() == 0 and os.path.exists("/dev/loop-control"),  # noqa: PTH110
 }
+
+# A shell that starts us in its background lets us, and all that we start, ignore the interrupt.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # A loaded machine is slow, which proves nothing about the code under test.
 settings.register_profile("unhurried", deadline=None, suppress_health_check=[HealthCheck.too_slow])

@@ -10,6 +10,7 @@ import errno
 import fcntl
 import json
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -57,6 +58,9 @@ def start(job: dict[str, Any], log: int) -> None:
     environment = {k: v for k, v in os.environ.items() if not k.startswith(("LC_", "SSH_"))}
     environment.update(job["env"])
     environment["AGENTOPS_LAUNCH_ID"] = job["launch_id"]
+    # Whatever started us may ignore these; a job that inherits that could never be interrupted.
+    for number in (signal.SIGINT, signal.SIGQUIT):
+        signal.signal(number, signal.SIG_DFL)
     try:
         child = subprocess.Popen(
             job["argv"],
