@@ -30,6 +30,9 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 settings.register_profile("unhurried", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("unhurried")
 
+# The long loops are collected by `make torture` alone.
+collect_ignore_glob = [] if os.environ.get("AGENTOPS_TORTURE") else ["torture/*"]
+
 pytest_plugins = ("tests.support.boxes",)
 
 
