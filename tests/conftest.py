@@ -4,6 +4,7 @@
 test whose need is missing is skipped, and the skip names it; under CI=true it fails.
 """
 
+import importlib.util
 import os
 import shutil
 import signal
@@ -15,6 +16,7 @@ from hypothesis import HealthCheck, settings
 from agentops.box.namespaces import isolation
 
 _SYSTEM_PATH = "/usr/sbin:/usr/local/sbin:/sbin:"
+_PACKAGE = "python-package:"
 _SPECIAL: Mapping[str, Callable[[], bool]] = {
     "root": lambda: os.geteuid() == 0,
     "namespaces": lambda: isolation() != "none",
@@ -38,12 +40,16 @@ pytest_plugins = ("tests.support.boxes",)
 
 def missing(needs: tuple[str, ...]) -> tuple[str, ...]:
     """Those needs that this machine does not have."""
+    return tuple(need for need in needs if not _has(need))
+
+
+def _has(need: str) -> bool:
+    if need in _SPECIAL:
+        return _SPECIAL[need]()
+    if need.startswith(_PACKAGE):
+        return importlib.util.find_spec(need.removeprefix(_PACKAGE)) is not None
     path = _SYSTEM_PATH + os.environ.get("PATH", "")
-    return tuple(
-        need
-        for need in needs
-        if not (_SPECIAL[need]() if need in _SPECIAL else shutil.which(need, path=path))
-    )
+    return shutil.which(need, path=path) is not None
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:

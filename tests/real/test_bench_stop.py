@@ -1,6 +1,5 @@
 """The stop benchmark on real processes: six worlds resolved, and gates that can be red."""
 
-import os
 from collections.abc import Sequence
 from functools import partial
 from importlib.resources import files
@@ -17,7 +16,7 @@ from agentops.bench.tally import Tally, findings
 
 pytestmark = [
     pytest.mark.needs("sshd", "pkill"),
-    pytest.mark.skipif(os.getuid() != 0, reason="needs root for PID namespaces"),
+    pytest.mark.needs("root-namespaces"),
 ]
 
 SCALE = 0.2

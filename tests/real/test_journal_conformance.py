@@ -141,9 +141,9 @@ def test_a_proof_is_for_one_place_only(tmp_path: Path) -> None:
     assert all(proof.size == len(proofs) for proof in proofs)
 
 
+@pytest.mark.needs("python-package:aat_verify")
 @pytest.mark.parametrize("tampered", [False, True])
 def test_the_trail_is_accepted_by_a_foreign_verifier(tmp_path: Path, *, tampered: bool) -> None:
-    pytest.importorskip("aat_verify", reason="needs the package aat-verify")
     place = good_bundle(tmp_path)
     signer = TrailSigner.new()
     lines = list(trail(Reader.open(place.path).events(), signer))

@@ -1,6 +1,5 @@
 """Questions to a person, their answers, and the freeze, around a real process."""
 
-import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -15,7 +14,7 @@ from tests.support.recovering import Stage, signals, stage
 
 pytestmark = [
     pytest.mark.needs("sshd"),
-    pytest.mark.skipif(os.getuid() != 0, reason="needs root for PID namespaces"),
+    pytest.mark.needs("root-namespaces"),
 ]
 
 

@@ -1,6 +1,5 @@
 """The loop against real processes in a private namespace: each fault, each innocent."""
 
-import os
 import signal
 import subprocess
 import sys
@@ -30,7 +29,7 @@ ROOT = Path(__file__).parents[2]
 
 pytestmark = [
     pytest.mark.needs("sshd"),
-    pytest.mark.skipif(os.getuid() != 0, reason="needs root for PID namespaces"),
+    pytest.mark.needs("root-namespaces"),
 ]
 
 

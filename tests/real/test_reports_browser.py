@@ -7,14 +7,12 @@ from pathlib import Path
 from typing import Literal
 
 import pytest
+from playwright.sync_api import Browser, sync_playwright
 
 from journal import Reader
 from reports.build import build_report
 from reports.render.html import render_html
 from tests.support import stories
-
-pytest.importorskip("playwright", reason="needs the Python package playwright")
-from playwright.sync_api import Browser, sync_playwright
 
 pytestmark = pytest.mark.needs("chromium")
 CONTRAST_MIN = 4.5

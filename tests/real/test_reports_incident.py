@@ -5,7 +5,6 @@ One recovery is run for all of these; the notebooks are executed on its journal.
 
 import asyncio
 import json
-import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -31,7 +30,7 @@ NOTEBOOKS = Path(__file__).parents[2] / "notebooks"
 
 pytestmark = [
     pytest.mark.needs("sshd"),
-    pytest.mark.skipif(os.getuid() != 0, reason="needs root for PID namespaces"),
+    pytest.mark.needs("root-namespaces"),
 ]
 
 
