@@ -139,7 +139,7 @@ def _guarded(
     name = state.incident.job if state.incident is not None else None
     job = None if name is None else config.job.get(name)
     if job is None:
-        if command.effect == "destroys":
+        if command.effect == "destroys" and not approved:
             return Authorization("ask", "G5", "no incident with a known job proves a role")
         return None
     view = look(state, config, job, now_us)

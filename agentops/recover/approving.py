@@ -2,7 +2,7 @@
 
 Here: open questions as cards, yes, no, freeze and thaw, each recorded with who said it. The one
 who acts may not approve: an agent's session is refused, and so is a process that runs below the
-one that asked. Not here: the question (``agentops.recover.asking``).
+one that asked. Not here: the question (``agentops.policy.asking``).
 """
 
 import os

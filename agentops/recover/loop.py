@@ -27,7 +27,7 @@ from agentops.policy import (
 )
 from agentops.policy.fold import SETTLED
 from agentops.policy.reconciling import TOOK_EFFECT
-from agentops.recover.asking import question_for
+from agentops.policy.asking import question_for
 from agentops.recover.building import build
 from agentops.recover.following import Following
 from agentops.recover.opening import Terms, engine_for, load_configuration, open_incident

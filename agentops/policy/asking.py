@@ -6,9 +6,11 @@ very same command is not asked again. Not here: the answer (``agentops.recover.a
 
 from dataclasses import dataclass
 
-from agentops.commands import Command
+from agentops.commands.base import Command
 from agentops.hosts import Host
-from agentops.policy import Authorization, PolicyConfig, PolicyState, approval_digest
+from agentops.policy.authorize import Authorization, approval_digest
+from agentops.policy.config import PolicyConfig
+from agentops.policy.state import PolicyState
 from agentops.policy.view import SECOND_US
 from journal.events import ApprovalRequested
 
