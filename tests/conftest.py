@@ -21,6 +21,7 @@ _SPECIAL: Mapping[str, Callable[[], bool]] = {
     "root": lambda: os.geteuid() == 0,
     "namespaces": lambda: isolation() != "none",
     "root-namespaces": lambda: isolation() == "root",
+    "root-control-groups": lambda: os.geteuid() == 0 and os.access("/sys/fs/cgroup", os.W_OK),
     "loop-devices": lambda: os.geteuid() == 0 and os.path.exists("/dev/loop-control"),  # noqa: PTH110
 }
 

@@ -1,7 +1,9 @@
 """Starting a job that outlives the connection: ``launch``.
 
-The program gets a session of its own, a closed stdin, the log as both outputs, and the launch id in
-its environment. The answer comes when the process was seen with that id, not when a shell returned.
+The program gets a session of its own, the log as both outputs, and the launch id in its
+environment, in each of three manners: by setsid with a closed stdin, as the process of a new tmux
+session (where a C-c can reach it), or in a scope of systemd (which can be limited, and asked for).
+The answer comes when the process was seen with that id, not when a shell or a manager returned.
 """
 
 import re
@@ -14,6 +16,7 @@ from agentops.commands.base import Malformed, Observation
 from agentops.commands.script import ScriptCommand, only
 from journal.events import Effect, Identity, Retry
 
+Manner = Literal["setsid", "tmux", "systemd_scope"]
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,127}")
 
 
@@ -22,36 +25,52 @@ class Launched(Observation):
 
     For refusal "already_running" identity is the process found with the same launch id, so a
     repeated launch finds its first one. With "not_observed" something may run: look by launch id.
+    "no_tmux" and "no_systemd" say that this place has no such manner; nothing was started. detail
+    has the last words in the log of a program that ended at once. pane_id and unit say where the
+    job is, each in its manner only.
     """
 
     started: bool
     identity: Identity | None
     refusal: (
-        Literal["already_running", "log_in_use", "cannot_start", "ended_at_once", "not_observed"]
+        Literal[
+            "already_running",
+            "log_in_use",
+            "cannot_start",
+            "ended_at_once",
+            "not_observed",
+            "no_tmux",
+            "no_systemd",
+        ]
         | None
     )
     detail: str
+    pane_id: str | None
+    unit: str | None
 
 
 class Launch(ScriptCommand):
     """Start a program in a session of its own, once per launch id and once per log."""
 
     name: ClassVar[str] = "launch"
+    parser_version: ClassVar[int] = 2
     effect: ClassVar[Effect] = "changes"
     intrusiveness: ClassVar[int] = 3
     retry: ClassVar[Retry] = "idempotent"
     assumptions: ClassVar[tuple[str, ...]] = (
         "whoever else starts this job writes to the same log and keeps it open",
         "a process that was started may end at any moment after",
+        "a job in tmux ends with its tmux server",
     )
     silence: ClassVar[str] = "Unknown whether the job runs; look for its launch id."
-    python: ClassVar[tuple[str, ...]] = ("identity", "launch")
+    python: ClassVar[tuple[str, ...]] = ("identity", "launch_manners", "launch")
 
     argv_: tuple[str, ...] = Field(alias="argv", min_length=1)
     env: dict[str, str] = Field(default_factory=dict)
     cwd: str = Field(pattern=r"^/")
     log: str = Field(pattern=r"^/")
     launch_id: str = Field(pattern=r"^[A-Za-z0-9._:-]{1,200}$")
+    manner: Manner = "setsid"
 
     @field_validator("env")
     @classmethod

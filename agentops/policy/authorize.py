@@ -122,8 +122,9 @@ def _as_configured(command: Command, state: PolicyState, config: PolicyConfig) -
     port = job.launch.port
     if port is not None and rest.pop(port.variable, None) not in {str(n) for n in port.choices}:
         return False
-    wanted = (list(job.launch.argv), job.launch.cwd, job.launch.log, dict(job.launch.env))
-    return (said.get("argv"), said.get("cwd"), said.get("log"), rest) == wanted
+    told = (said.get("argv"), said.get("cwd"), said.get("log"), said.get("manner"), rest)
+    want = job.launch
+    return told == (list(want.argv), want.cwd, want.log, want.manner, dict(want.env))
 
 
 def _guarded(

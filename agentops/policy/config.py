@@ -103,6 +103,7 @@ class Launch(_Part):
     cwd: str
     log: str
     env: dict[str, str] = {}
+    manner: Literal["setsid", "tmux", "systemd_scope"] = "setsid"
     port: Port | None = None
     start_s: Seconds = 120
     advance_steps: int = Field(default=2, ge=1)

@@ -51,6 +51,7 @@ def _launch(arguments: JsonObject, job: Job) -> Launch:
             "cwd": launch.cwd,
             "log": launch.log,
             "launch_id": arguments.get("launch_id"),
+            "manner": launch.manner,
         }
     )
 

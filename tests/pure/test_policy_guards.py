@@ -304,9 +304,10 @@ def test_a_launch_must_be_the_configured_one() -> None:
                     "launch_id": action.arguments["launch_id"],
                 }
                 right = Launch.model_validate(said)
-                wrong = Launch.model_validate({**said, "argv": ("rm", "-rf", "/job")})
                 assert authorize(right, decision, known, config(), DEV, now_us).answer == "allow"
-                assert authorize(wrong, decision, known, config(), DEV, now_us).answer == "deny"
+                for other in ({"argv": ("rm", "-rf", "/job")}, {"manner": "tmux"}):
+                    wrong = Launch.model_validate({**said, **other})
+                    assert authorize(wrong, decision, known, config(), DEV, now_us).answer == "deny"
                 return
     raise AssertionError("no run starts the job")
 

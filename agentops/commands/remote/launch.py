@@ -11,18 +11,21 @@ import fcntl
 import json
 import os
 import signal
-import subprocess
 import sys
 import time
 
-from agentops.commands.remote.identity import answer, here, read_bytes, stat_fields
+from agentops.commands.remote.identity import answer, here, read_bytes, stat_fields, text
+from agentops.commands.remote.launch_manners import MANNERS, Refused
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
+    from agentops.commands.remote.launch_manners import Started
+
 SETTLE_S = 2.0
 PAUSE_S = 0.01
+SAID_BYTES = 400
 
 
 def running(variable: bytes) -> int | None:
@@ -50,44 +53,52 @@ def identity(pid: int) -> dict[str, object] | None:
 
 def refuse(reason: str, detail: str, known: dict[str, object] | None = None) -> None:
     """Answer that nothing was started."""
-    answer({"started": False, "refusal": reason, "detail": detail, "identity": known})
+    row = {"started": False, "refusal": reason, "detail": detail, "identity": known}
+    answer({**row, "pane_id": None, "unit": None})
+
+
+def said_since(path: str, offset: int) -> str:
+    """The end of what was written to the log since then, for a start that failed."""
+    whole = read_bytes(path, offset + 65536) or b""
+    return text(whole[offset:][-SAID_BYTES:]).strip()
 
 
 def start(job: dict[str, Any], log: int) -> None:
     """Start it in a session of its own, and answer when its identity was observed."""
     environment = {k: v for k, v in os.environ.items() if not k.startswith(("LC_", "SSH_"))}
-    environment.update(job["env"])
-    environment["AGENTOPS_LAUNCH_ID"] = job["launch_id"]
     # Whatever started us may ignore these; a job that inherits that could never be interrupted.
     for number in (signal.SIGINT, signal.SIGQUIT):
         signal.signal(number, signal.SIG_DFL)
+    offset = os.fstat(log).st_size
     try:
-        child = subprocess.Popen(
-            job["argv"],
-            cwd=job["cwd"],
-            env=environment,
-            stdin=subprocess.DEVNULL,
-            stdout=log,
-            stderr=log,
-            start_new_session=True,
-        )
+        started = MANNERS[job["manner"]](job, environment, log)
+    except Refused as refused:
+        refuse(refused.reason, refused.detail)
+        return
     except OSError as error:
         refuse("cannot_start", "%s: %s" % (error.filename, error.strerror))
         return
+    observe(job, started, offset)
+
+
+def observe(job: dict[str, Any], started: Started, offset: int) -> None:
+    """Answer when the process was seen with its launch id, where it was put."""
     variable = b"AGENTOPS_LAUNCH_ID=" + job["launch_id"].encode()
     deadline = time.monotonic() + SETTLE_S
     while time.monotonic() < deadline:
-        known = identity(child.pid)
-        environ = read_bytes("/proc/%d/environ" % child.pid) or b""
-        if known is not None and variable in environ.split(b"\0"):
-            answer({"started": True, "refusal": None, "detail": "", "identity": known})
+        known = identity(started.pid)
+        environ = read_bytes("/proc/%d/environ" % started.pid) or b""
+        if known is not None and variable in environ.split(b"\0") and started.in_place():
+            row = {"started": True, "refusal": None, "detail": "", "identity": known}
+            answer({**row, "pane_id": started.pane_id, "unit": started.unit})
             return
-        status = child.poll()
+        status = started.ended()
         if status is not None:
-            refuse("ended_at_once", "status %d" % status)
+            said = said_since(job["log"], offset)
+            refuse("ended_at_once", status + (": " + said if said else ""))
             return
         time.sleep(PAUSE_S)
-    refuse("not_observed", "pid %d" % child.pid)
+    refuse("not_observed", "pid %d" % started.pid)
 
 
 def main() -> None:
