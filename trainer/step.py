@@ -89,24 +89,102 @@ def drafter_config(
 
 
 @dataclass(frozen=True)
+class Tables:
+    """The target model's two frozen tables that a drafter works with, both (V, H)."""
+
+    embedding_VH: Tensor
+    head_VH: Tensor
+
+    def to(self, device: torch.device) -> "Tables":
+        """The same on ``device``; nothing is copied where they are there already."""
+        return Tables(self.embedding_VH.to(device), self.head_VH.to(device))
+
+
+@dataclass(frozen=True)
+class PassOutcome:
+    """What one forward and backward pass saw, still on the device."""
+
+    loss: Tensor
+    proxy: Proxy
+
+
+@dataclass(frozen=True)
 class _Compared:
     head: HeadLoss
     supervision: Supervision
 
 
-class Trainer:
-    """A drafter, its optimiser and its frozen target model, ready to step."""
+class Drafting:
+    """A drafter and its optimiser on one device, with the target model's tables beside them.
+
+    It is given what the target model said; where that was computed is its caller's business.
+    """
+
+    def __init__(
+        self, config: RunConfig, tables: Tables, drafter: Drafter, device: torch.device
+    ) -> None:
+        self.config = config
+        self.tables = tables
+        self.drafter = drafter
+        self.device = device
+        self.optimizer = MasterOptimizer(drafter, config.optimizer)
+        self.backend = _backend(config, device)
+
+    def accumulate(self, batch: Batch, features: Features, total: Tensor) -> PassOutcome:
+        """Forward and backward: gradients add up in the parameters until the optimiser steps.
+
+        Args:
+            batch: One pass.
+            features: What the target model said about it, on this device.
+            total: The denominator of the whole step.
+        """
+        result = self._compare(batch, features, total)
+        result.head.loss.backward()  # type: ignore[no-untyped-call]  # torch has no types here
+        seen = proxy(result.supervision, result.head.rows)
+        return PassOutcome(result.head.loss.detach(), seen)
+
+    def draft(self, batch: Batch, features: Features) -> Tensor:
+        """The drafter's final hidden states of all draft rows, ``(N, Q, H)``."""
+        dtype = DTYPES[self.config.precision]
+        layout = _moved(batch.layout, self.device)
+        ids = draft_ids(batch.layout, batch.ids_NS, self.drafter.config.mask_token_id)
+        place = positions(batch.layout, batch.document_NS)
+        attend = plan_attention(self.drafter.config.mask_rules, layout, self.backend)
+        hidden: Tensor = self.drafter(
+            functional.embedding(ids.to(self.device), self.tables.embedding_VH).to(dtype),
+            features.taps_NSF.to(dtype),
+            place.to(self.device),
+            attend,
+        )
+        return hidden
+
+    def _compare(self, batch: Batch, features: Features, total: Tensor) -> "_Compared":
+        supervision = batch.supervision.to(self.device)
+        teacher = None
+        if self.config.loss.objective == "forward_kl":
+            anchor = batch.layout.anchor.to(self.device)
+            teacher = teacher_rows(features.final_NSH, anchor, supervision)
+        result = head_loss(
+            self.draft(batch, features),
+            self.tables.head_VH,
+            supervision,
+            self.config.loss,
+            total,
+            teacher=teacher,
+            chunk_rows=self.config.head_chunk_rows,
+        )
+        return _Compared(result, supervision)
+
+
+class Trainer(Drafting):
+    """A drafter, its optimiser and its frozen target model on one device, ready to step."""
 
     def __init__(
         self, config: RunConfig, target: Target, drafter: Drafter, device: torch.device
     ) -> None:
-        self.config = config
+        super().__init__(config, Tables(target.embedding_VH, target.head_VH), drafter, device)
         self.target = target
-        self.drafter = drafter
-        self.device = device
-        self.optimizer = MasterOptimizer(drafter, config.optimizer)
-        self._backend = _backend(config, device)
-        self._fixed: _FixedPass | None = None
+        self._fixed: FixedPass | None = None
 
     def step(self, rows: Sequence[Row], corpus: Corpus, rate: float) -> StepOutcome:
         """Train on these rows once, at this learning rate."""
@@ -118,10 +196,9 @@ class Trainer:
         loss = torch.zeros((), device=self.device)
         seen: list[Proxy] = []
         for batch in passes:
-            result = self._compare(batch, total)
-            result.head.loss.backward()  # type: ignore[no-untyped-call]  # torch has no types here
-            loss = loss + result.head.loss.detach()
-            seen.append(proxy(result.supervision, result.head.rows))
+            found = self.accumulate(batch, self.read(batch), total)
+            loss = loss + found.loss
+            seen.append(found.proxy)
         stepped = self.optimizer.step(rate)
         tokens = sum(batch.tokens for batch in passes)
         return StepOutcome(loss, stepped.grad_norm, reduce(Proxy.plus, seen), tokens)
@@ -129,16 +206,18 @@ class Trainer:
     def _step_fixed(self, passes: Sequence[Batch], rate: float) -> StepOutcome:
         """The same step with fixed shapes, replayed as one CUDA graph where there is a GPU."""
         (batch,) = passes  # the settings saw to it
+        features = self.read(batch)
         if self._fixed is None:
-            self._fixed = _FixedPass(self, batch)
-        return self._fixed.step(batch, rate)
+            self._fixed = FixedPass(self, batch, features)
+        return self._fixed.step(batch, features, rate)
 
     @torch.no_grad()
     def inspect(self, rows: Sequence[Row], corpus: Corpus) -> Proxy:
         """The teacher-forced proxy on these rows; nothing is trained."""
         seen: list[Proxy] = []
         for batch in self.passes(rows, corpus):
-            result = self._compare(batch, denominator(batch.supervision, self.config.loss))
+            total = denominator(batch.supervision, self.config.loss)
+            result = self._compare(batch, self.read(batch), total)
             seen.append(proxy(result.supervision, result.head.rows))
         return reduce(Proxy.plus, seen)
 
@@ -155,69 +234,37 @@ class Trainer:
         budget = _LONGEST_READ * self.config.row_tokens
         return read_features(self.target, batch, tokens_per_read=budget, device=self.device)
 
-    def draft(self, batch: Batch, features: Features) -> Tensor:
-        """The drafter's final hidden states of all draft rows, ``(N, Q, H)``."""
-        dtype = DTYPES[self.config.precision]
-        layout = _moved(batch.layout, self.device)
-        ids = draft_ids(batch.layout, batch.ids_NS, self.drafter.config.mask_token_id)
-        place = positions(batch.layout, batch.document_NS)
-        attend = plan_attention(self.drafter.config.mask_rules, layout, self._backend)
-        hidden: Tensor = self.drafter(
-            functional.embedding(ids.to(self.device), self.target.embedding_VH).to(dtype),
-            features.taps_NSF.to(dtype),
-            place.to(self.device),
-            attend,
-        )
-        return hidden
 
-    def _compare(self, batch: Batch, total: Tensor) -> "_Compared":
-        features = self.read(batch)
-        supervision = batch.supervision.to(self.device)
-        teacher = None
-        if self.config.loss.objective == "forward_kl":
-            anchor = batch.layout.anchor.to(self.device)
-            teacher = teacher_rows(features.final_NSH, anchor, supervision)
-        result = head_loss(
-            self.draft(batch, features),
-            self.target.head_VH,
-            supervision,
-            self.config.loss,
-            total,
-            teacher=teacher,
-            chunk_rows=self.config.head_chunk_rows,
-        )
-        return _Compared(result, supervision)
-
-
-class _FixedPass:
+class FixedPass:
     """A step of fixed shapes, fed from the adaptive step's own batches and features."""
 
-    def __init__(self, trainer: Trainer, first: Batch) -> None:
-        self._trainer = trainer
-        features = trainer.read(first)
-        self._taps_NSF, self._final_NSH = features.taps_NSF, features.final_NSH
+    def __init__(self, drafting: Drafting, first: Batch, features: Features) -> None:
+        self._drafting = drafting
+        self._taps_NSF = features.taps_NSF.clone()
+        self._final_NSH = features.final_NSH.clone()
         rows, context = first.ids_NS.shape
         self._step = FixedStep(
-            trainer.drafter,
-            trainer.optimizer,
-            trainer.target.embedding_VH,
-            trainer.target.head_VH,
+            drafting.drafter,
+            drafting.optimizer,
+            drafting.tables.embedding_VH,
+            drafting.tables.head_VH,
             shape=StepShape(rows, context, first.layout.anchor.shape[1]),
             features=lambda: (self._taps_NSF, self._final_NSH),
-            loss=trainer.config.loss,
-            backend=trainer._backend,  # noqa: SLF001 - the two are one module's
-            chunk_rows=trainer.config.head_chunk_rows,
-            captures=trainer.device.type == "cuda",
+            loss=drafting.config.loss,
+            backend=drafting.backend,
+            chunk_rows=drafting.config.head_chunk_rows,
+            captures=drafting.device.type == "cuda",
         )
 
-    def step(self, batch: Batch, rate: float) -> StepOutcome:
-        """Train on a batch of the first one's shape."""
-        trainer = self._trainer
-        features = trainer.read(batch)
+    def step(
+        self, batch: Batch, features: Features, rate: float, total: Tensor | None = None
+    ) -> StepOutcome:
+        """Train on a batch of the first one's shape; ``total`` is its own denominator if None."""
+        if total is None:
+            total = denominator(batch.supervision, self._drafting.config.loss)
         # A replayed graph reads these very buffers.
         self._taps_NSF.copy_(features.taps_NSF)
         self._final_NSH.copy_(features.final_NSH)
-        total = denominator(batch.supervision, trainer.config.loss)
         self._step.load(batch.ids_NS, batch.document_NS, batch.layout, batch.supervision, total)
         found = self._step.step(rate)
         # The next step overwrites its results.
