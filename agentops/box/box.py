@@ -4,7 +4,6 @@ Here: starting and ending it, and running things inside as their owner would. No
 inside (``workloads``), connecting to it (``agentops.transport``).
 """
 
-import shutil
 import subprocess
 import tempfile
 from collections.abc import Mapping, Sequence
@@ -15,6 +14,7 @@ from types import TracebackType
 from typing import Self
 
 from agentops.box.namespaces import Isolation, Namespace, isolation
+from agentops.box.places import Place, take_place
 from agentops.box.processes import Truth, processes_in
 from agentops.box.sshd import (
     ServerFiles,
@@ -67,7 +67,7 @@ class Box:
         self.containers: dict[str, Namespace] = {}
         self._host: Namespace | None = None
         self._files: ServerFiles | None = None
-        self._directory: Path | None = None
+        self._place: Place | None = None
 
     def __enter__(self) -> Self:
         self.open()
@@ -84,9 +84,9 @@ class Box:
     @property
     def directory(self) -> Path:
         """The box's own directory; gone when the box is closed."""
-        if self._directory is None:
+        if self._place is None:
             raise RuntimeError("the box is not open")
-        return self._directory
+        return self._place.directory
 
     @property
     def address(self) -> BoxAddress:
@@ -109,7 +109,7 @@ class Box:
 
     def open(self) -> None:
         """Start everything; on failure nothing is left behind."""
-        self._directory = Path(tempfile.mkdtemp(prefix="agentops-box-"))
+        self._place = take_place()
         try:
             self._open()
         except BaseException:
@@ -124,9 +124,9 @@ class Box:
         if self._host is not None:
             self._host.close()
             self._host = None
-        if self._directory is not None:
-            shutil.rmtree(self._directory, ignore_errors=True)
-            self._directory = None
+        if self._place is not None:
+            self._place.give_up()
+            self._place = None
 
     def run_inside(
         self,

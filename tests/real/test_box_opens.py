@@ -11,6 +11,7 @@ import pytest
 
 from agentops.box import Box, Oracle
 from agentops.box.oracle import alive_in, changes
+from agentops.box.places import take_place
 from agentops.box.processes import processes_in, read_truth
 from agentops.box.waiting import wait_for
 from agentops.box.workloads import FAULTS, install, start, start_innocents, workload
@@ -57,7 +58,7 @@ def test_closing_ends_every_process_and_removes_the_directory() -> None:
 
 
 @pytest.mark.needs("root-namespaces", "sshd")
-def test_a_killed_owner_leaves_no_process_behind(tmp_path: Path) -> None:
+def test_a_killed_owner_leaves_no_process_and_the_next_box_clears_its_folder_alone() -> None:
     code = (
         "import sys, time\nfrom agentops.box import Box\nbox = Box(); box.open()\n"
         "box.start_inside(('sleep', '43'), container='200')\n"
@@ -70,13 +71,18 @@ def test_a_killed_owner_leaves_no_process_behind(tmp_path: Path) -> None:
     assert owner.stdin is not None
     inode, directory = owner.stdout.readline().split()
     assert processes_in(int(inode))
+    place = take_place()
+    assert Path(directory).exists()  # its owner lives
     os.kill(owner.pid, signal.SIGKILL)
     owner.wait()
     wait_for(lambda: not processes_in(int(inode)) or None, 5, "end of the container's processes")
     owner.stdin.close()
     owner.stdout.close()
-    subprocess.run(["rm", "-rf", directory], check=True)
-    del tmp_path
+    take_place().give_up()
+    assert not Path(directory).exists()
+    assert place.directory.exists()
+    place.give_up()
+    assert not place.directory.exists()
 
 
 @pytest.mark.needs("namespaces")
