@@ -26,7 +26,7 @@ lint: .venv/dev
 	$(BIN)/ruff format --check $(FILES) && $(BIN)/ruff check $(FILES)
 
 types: .venv/dev
-	$(BIN)/mypy agentops journal reports trainer tests
+	$(BIN)/mypy $(FILES)
 
 layers: .venv/dev ## Imports point down.
 	$(BIN)/lint-imports
