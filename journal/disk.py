@@ -77,10 +77,10 @@ class AppendFile:
         with self._turn:
             self._refuse_if_failed()
             offset = self.size
-            rest = memoryview(data)
             try:
-                while rest:
-                    rest = rest[self._disk.write(self._descriptor, bytes(rest)) :]
+                taken = self._disk.write(self._descriptor, data)
+                while taken < len(data):
+                    taken += self._disk.write(self._descriptor, data[taken:])
             except OSError as error:
                 self._fail(error)
                 self._refuse_if_failed()

@@ -13,9 +13,9 @@ from journal.blobs import BlobWriter, Output
 from journal.clock import Clock
 from journal.disk import Disk, SystemDisk
 from journal.envelope import Actor, Draft, NewEvent, OutputRef
-from journal.events import CommandIntended, JsonObject
+from journal.events import CommandIntended
 from journal.machine import Machine, RandomSource, this_machine, ulid
-from journal.redaction import Redactor
+from journal.redaction import Clean, Redactor
 from journal.streams import SEGMENT_BYTES
 
 SEAL_EVERY = 256  # events; bounds what an attacker with the disk can rewrite unsealed
@@ -46,28 +46,31 @@ class Drafter:
         """Redact, store the outputs with one sync for all, and give each event id and time."""
         redactor = self.settings.redactor
         outputs: dict[tuple[int, str], Output] = {}
-        ready: list[tuple[NewEvent, JsonObject, Counter[str]]] = []
+        cleaned: list[Clean] = []
+        struck: dict[int, Counter[str]] = {}
         for place, one in enumerate(new):
-            data, counts = redactor.payload(one.payload)
+            clean = redactor.payload(one.payload)
+            cleaned.append(clean)
+            if clean.struck:
+                struck[place] = Counter(clean.struck)
             for name, given in one.attachments.items():
                 outputs[place, name], found = redactor.output(Output.of(given))
-                counts.update(found)
-            ready.append((one, data, counts))
-        stored = self.blobs.store(outputs)
+                if found:
+                    struck.setdefault(place, Counter()).update(found)
+        references: dict[int, dict[str, OutputRef]] = {}
+        for (place, name), reference in self.blobs.store(outputs).items():
+            references.setdefault(place, {})[name] = reference
         return [
-            self._draft(
-                one, data, counts, {name: r for (at, name), r in stored.items() if at == place}
-            )
-            for place, (one, data, counts) in enumerate(ready)
+            self._draft(one, clean, struck.get(place, {}), references.get(place, {}))
+            for place, (one, clean) in enumerate(zip(new, cleaned, strict=True))
         ]
 
     def _draft(
-        self, new: NewEvent, data: JsonObject, counts: Counter[str], out: dict[str, OutputRef]
+        self, new: NewEvent, clean: Clean, struck: dict[str, int], out: dict[str, OutputRef]
     ) -> Draft:
-        payload = self.settings.redactor.rebuilt(new.payload, data) if counts else new.payload
         idem = new.idem
-        if idem is None and isinstance(payload, CommandIntended):
-            idem = payload.command_id
+        if idem is None and isinstance(clean.payload, CommandIntended):
+            idem = clean.payload.command_id
         wall_us = self.clock.wall_us()
         return Draft(
             id=ulid(wall_us, self.settings.random),
@@ -79,8 +82,8 @@ class Drafter:
             actor=new.actor or self.actor,
             cause=new.cause,
             idem=idem,
-            payload=payload,
-            data=data,
+            payload=clean.payload,
+            data=clean.text,
             out=out,
-            redacted=dict(counts),
+            redacted=dict(struck),
         )

@@ -27,6 +27,7 @@ from journal.upcasting import upcast
 
 # Only these lines matter to the rules; the rest is not parsed.
 _MARKS = (b'"idem":"', b'"kind":"command_')
+_FOLDER_LINKS = 2  # its name and its own "."
 
 
 @dataclass(slots=True)
@@ -42,16 +43,19 @@ class Follower:
     ledger: Ledger = field(default_factory=Ledger)
     positions: dict[str, tuple[str, int]] = field(default_factory=dict)
     _log: str = ""
-    _listing: list[str] = field(default_factory=list)
+    _listed: tuple[int, int] = (0, 0)
     _streams: list[str] = field(default_factory=list)
 
     def refresh(self, *, except_stream: str | None = None) -> None:
         """Read what other writers have added since the last time."""
         if not self._log:
             self._log = str(self.layout.log)
-        listing = os.listdir(self._log)  # noqa: PTH208 - names only, on every intent's way
-        if listing != self._listing:
-            self._listing, self._streams = listing, self.layout.streams()
+        # A new stream is a new folder, so it adds a link to the one above. Where a file system
+        # counts no such links, the folder is listed each time.
+        state = os.stat(self._log)  # noqa: PTH116 - on every intent's way
+        listed = (state.st_nlink, state.st_mtime_ns)
+        if listed != self._listed or state.st_nlink < _FOLDER_LINKS + len(self._streams):
+            self._listed, self._streams = listed, self.layout.streams()
         for stream in self._streams:
             if stream != except_stream:
                 self._read_on(stream)

@@ -86,6 +86,9 @@ PAYLOADS: dict[str, type[Payload]] = {
 }
 """Kind -> payload class, for all of them."""
 
+KIND_OF: dict[type[Payload], str] = {model: kind for kind, model in PAYLOADS.items()}
+"""Payload class -> kind."""
+
 OUTCOME_KINDS = frozenset(
     {
         "command_not_sent",

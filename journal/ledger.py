@@ -55,6 +55,7 @@ class Ledger:
         settled: Command ids that have their outcome.
         unreconciled: Intents whose outcome is unknown and that no probe has settled.
         looked_at: Those among them for which a probe looked and could not say.
+        reconciled: Command ids that a probe settled.
     """
 
     idems: set[str] = field(default_factory=set)
@@ -62,6 +63,7 @@ class Ledger:
     settled: set[str] = field(default_factory=set)
     unreconciled: dict[str, Intent] = field(default_factory=dict)
     looked_at: set[str] = field(default_factory=set)
+    reconciled: set[str] = field(default_factory=set)
 
     def admit(self, batch: Iterable[Entry], *, alone: bool = False) -> None:
         """Refuse a batch that would break a rule, taken in its order; nothing changes.
@@ -90,11 +92,14 @@ class Ledger:
             command_id = command_id_of(payload)
             intent = self.open.pop(command_id, None)
             self.settled.add(command_id)
-            if isinstance(payload, CommandOutcomeUnknown) and intent is not None:
+            # Streams are read one after the other, so its probe may have been seen before it.
+            unknown = isinstance(payload, CommandOutcomeUnknown)
+            if unknown and intent is not None and command_id not in self.reconciled:
                 self.unreconciled[command_id] = intent
         elif isinstance(payload, CommandReconciled):
             self.looked_at.add(payload.command_id)
             if payload.settled != "unknown":
+                self.reconciled.add(payload.command_id)
                 self.unreconciled.pop(payload.command_id, None)
 
     def blocking(self, host: HostRef | None) -> list[Intent]:

@@ -18,6 +18,7 @@ from journal.events import JsonObject
 INTEGER_BOUND = 2**53  # beyond it, JavaScript's numbers and IEEE doubles round
 DEPTH_MAX = 64  # deeper nesting would let a hostile line exhaust a parser's stack
 ZERO_LEAF = "0" * 64  # ``prev`` of the first event in a stream
+_PLAIN = (str, bool, type(None))  # nothing about their values can be outside the profile
 
 
 def _no_float(text: str) -> Never:
@@ -63,8 +64,22 @@ def encoded(value: JsonValue) -> bytes:
     Raises:
         LineProfileError: A string holds a lone surrogate.
     """
+    return utf8(_ENCODE(value))
+
+
+def quoted(text: str) -> str:
+    """A string in canonical form, for a line that is put together from its parts."""
+    return _ENCODE(text)
+
+
+def utf8(text: str) -> bytes:
+    """The bytes of canonical JSON.
+
+    Raises:
+        LineProfileError: A string holds a lone surrogate.
+    """
     try:
-        return _ENCODE(value).encode()
+        return text.encode()
     except UnicodeEncodeError as error:
         raise LineProfileError(
             f"a string holds a lone surrogate (U+{ord(error.object[error.start]):04X}); "
@@ -119,32 +134,24 @@ def percent_encoded(raw: bytes) -> str:
 
 def _check(value: JsonValue, depth: int) -> None:
     """On every append's way, so plain strings are passed over without a call."""
-    if isinstance(value, dict):
-        _check_depth(depth)
-        for key, inner in value.items():
-            if not key.isascii():
-                raise LineProfileError(f"the key {key!r} is not ASCII")
-            if type(inner) is not str and inner is not None:
-                _check(inner, depth + 1)
-    elif isinstance(value, list | tuple):
-        _check_depth(depth)
-        for inner in value:
-            if type(inner) is not str and inner is not None:
-                _check(inner, depth + 1)
-    else:
-        _check_leaf(value)
-
-
-def _check_depth(depth: int) -> None:
-    if depth >= DEPTH_MAX:
-        raise LineProfileError(f"the value nests deeper than {DEPTH_MAX}")
-
-
-def _check_leaf(value: JsonValue) -> None:
     if isinstance(value, int):  # bool is one of them, and in bounds
         if not -INTEGER_BOUND < value < INTEGER_BOUND:
             raise LineProfileError(f"the integer {value} is not below 2**53; write it as a string")
+    elif isinstance(value, dict | list | tuple):
+        if depth >= DEPTH_MAX:
+            raise LineProfileError(f"the value nests deeper than {DEPTH_MAX}")
+        if isinstance(value, dict):
+            _check_keys(value)
+        for inner in value.values() if isinstance(value, dict) else value:
+            if type(inner) not in _PLAIN:
+                _check(inner, depth + 1)
     elif isinstance(value, float):
         raise LineProfileError(f"{value} is a float; use an integer with its unit, or a string")
     elif not isinstance(value, str | None):
         raise LineProfileError(f"{type(value).__name__} is not a JSON type")
+
+
+def _check_keys(value: JsonObject) -> None:
+    for key in value:
+        if not key.isascii():
+            raise LineProfileError(f"the key {key!r} is not ASCII")

@@ -16,8 +16,7 @@ RandomSource = Callable[[int], bytes]
 """Gives this many bytes nobody can foresee; ``os.urandom`` outside tests."""
 
 _CROCKFORD = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
-_PAIRS = tuple(first + second for first in _CROCKFORD for second in _CROCKFORD)
-_SHIFTS = range(120, -10, -10)  # ten bits are two letters
+_PAIRS = tuple(first + second for first in _CROCKFORD for second in _CROCKFORD)  # ten bits each
 _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 _MACHINE_ID = Path("/etc/machine-id")
 
@@ -59,8 +58,15 @@ def ulid(wall_us: int, random: RandomSource) -> str:
     >>> ulid(1_469_918_176_385_000, lambda count: bytes(count))
     '01ARYZ6S410000000000000000'
     """
-    number = ((wall_us // 1_000) & (2**48 - 1)) << 80 | int.from_bytes(random(10), "big")
-    return "".join([_PAIRS[(number >> shift) & 1023] for shift in _SHIFTS])
+    time, chance = wall_us // 1_000, int.from_bytes(random(10), "big")
+    pairs = _PAIRS
+    return (
+        f"{pairs[time >> 40 & 1023]}{pairs[time >> 30 & 1023]}{pairs[time >> 20 & 1023]}"
+        f"{pairs[time >> 10 & 1023]}{pairs[time & 1023]}"
+        f"{pairs[chance >> 70]}{pairs[chance >> 60 & 1023]}{pairs[chance >> 50 & 1023]}"
+        f"{pairs[chance >> 40 & 1023]}{pairs[chance >> 30 & 1023]}{pairs[chance >> 20 & 1023]}"
+        f"{pairs[chance >> 10 & 1023]}{pairs[chance & 1023]}"
+    )
 
 
 def _machine_digest(fallback: str) -> str:

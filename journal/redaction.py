@@ -3,7 +3,8 @@
 A secret is replaced by ``[redacted:RULE]``; the event counts how often each rule struck, and says
 nothing of the secret's length. Rules: names of fields and of ``NAME=value`` assignments, argv
 flags, userinfo in URLs, known token formats, private key blocks, and long strings of high entropy.
-Not here: destroying an output that is stored already (``journal.blobs.shred``).
+Not here: the quick look that spares most texts the rules (``journal.secret_signs``),
+destroying an output that is stored already (``journal.blobs.shred``).
 """
 
 import math
@@ -17,6 +18,7 @@ from pydantic import JsonValue
 from journal.blobs import Output
 from journal.events import JsonObject, KeyRotated, Payload, Sealed, SegmentStarted, SessionStarted
 from journal.lines import canonical, check, encoded
+from journal.secret_signs import may_hold_secrets
 
 _NAMES = (
     r"(?:[A-Za-z0-9_-]*[_-])?"
@@ -26,7 +28,6 @@ _NAMES = (
 )
 _FIELD = re.compile(_NAMES, re.IGNORECASE)
 _FLAG = re.compile(rf"--?{_NAMES}", re.IGNORECASE)
-_FLAG_VALUE = re.compile(rf"(--?{_NAMES}=)(.+)", re.IGNORECASE | re.DOTALL)
 # A bare "token: x" is ordinary prose of parsers and trainers; with "=" it is an assignment, unless
 # a count follows (max_token=512). What stands before the name does not matter, so nothing anchors
 # the pattern on its left and it stays linear.
@@ -59,26 +60,23 @@ _PREFIXES = (
     "AKIA", "ASIA", "ghp_", "gho_", "ghu_", "ghs_", "ghr_", "github_pat_", "glpat-", "hf_", "sk-",
     "xox", "AIza", "npm_", "pypi-", "eyJ",
 )  # fmt: skip
-# The same looks at a whole payload's JSON in lower case, where names end in a quote.
-_WHOLE = tuple(
-    part.encode()
-    for part in (
-        "passw", "passphrase", "secret", "token=", 'token"', "key=", "key:", 'key"', "key\\",
-        "key ", "key-", "credential", "authorization", "bearer ", "basic ", "://",
-        *(prefix.lower() for prefix in _PREFIXES),
-    )
-)  # fmt: skip
-_TO_RUNS = bytes(
-    120 if chr(letter).isascii() and (chr(letter).isalnum() or chr(letter) in "+_-") else 32
-    for letter in range(256)
-)
-_HEX = re.compile(rb"[0-9a-f]+")
 _DENSE_LETTERS = 40
-_RUN = b"x" * _DENSE_LETTERS
-_LONG_WORD = re.compile(rb"[A-Za-z0-9+_-]{40,}")
 _SECRET_LETTERS = 8  # no rule needs less: a name, a sign and a value, or a URL with userinfo
 # The journal's own facts hold public keys, digests and versions, and no words from outside.
 _OWN = (KeyRotated, Sealed, SegmentStarted, SessionStarted)
+
+
+@dataclass(frozen=True, slots=True)
+class Clean:
+    """A payload fit to be stored.
+
+    payload is what remains once the secrets are out, text its canonical JSON without its kind,
+    struck how often each rule struck.
+    """
+
+    payload: Payload
+    text: str
+    struck: dict[str, int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,49 +85,39 @@ class Redactor:
 
     enabled: bool = True
 
-    def payload(self, payload: Payload) -> tuple[JsonObject, Counter[str]]:
-        """The payload as JSON without its kind, secrets out, and how often each rule struck.
+    def payload(self, payload: Payload) -> Clean:
+        """The payload with its secrets out.
 
         Raises:
             LineProfileError: The payload holds what a line cannot.
         """
-        data: JsonObject = payload.model_dump(mode="json", exclude={"kind"})
+        data: JsonObject = payload.model_dump(mode="json")
+        del data["kind"]
         check(data)
+        text = encoded(data)
+        if not self.enabled or isinstance(payload, _OWN) or not may_hold_secrets(text):
+            return Clean(payload, text.decode(), {})
         counts: Counter[str] = Counter()
-        if self.enabled and not isinstance(payload, _OWN) and may_hold_secrets(encoded(data)):
-            data = {name: _value(name, value, counts) for name, value in data.items()}
-        return data, counts
+        data = {name: _value(name, value, counts) for name, value in data.items()}
+        if not counts:
+            return Clean(payload, text.decode(), {})
+        text = canonical(data)
+        return Clean(type(payload).model_validate_json(text), text.decode(), dict(counts))
 
-    def rebuilt(self, payload: Payload, data: JsonObject) -> Payload:
-        """The payload that the redacted data stands for."""
-        return type(payload).model_validate_json(canonical(data))
+    def output(self, output: Output) -> tuple[Output, dict[str, int]]:
+        """An output with its secrets out, and how often each rule struck.
 
-    def output(self, output: Output) -> tuple[Output, Counter[str]]:
-        """An output with its secrets out. Bytes that are not UTF-8 pass through unchanged."""
+        The bytes around a secret pass unchanged, also those that are not UTF-8.
+        """
+        if not self.enabled or not may_hold_secrets(output.kept):
+            return output, {}
         counts: Counter[str] = Counter()
-        if not self.enabled:
-            return output, counts
         text = output.kept.decode("utf-8", "surrogateescape")
         clean = text_without_secrets(text, counts)
         if not counts:
-            return output, counts
+            return output, {}
         kept = clean.encode("utf-8", "surrogateescape")
-        return Output(kept, output.length_bytes, output.truncated), counts
-
-
-def may_hold_secrets(text: bytes) -> bool:
-    """Whether any rule could strike in a payload with this JSON; False is certain.
-
-    >>> may_hold_secrets(b'{"comm":"python"}'), may_hold_secrets(b'{"hf_token":"x"}')
-    (False, True)
-    """
-    low = text.lower()
-    for part in _WHOLE:
-        if part in low:
-            return True
-    if _RUN not in text.translate(_TO_RUNS):
-        return False
-    return any(_HEX.fullmatch(word) is None for word in _LONG_WORD.findall(text))
+        return Output(kept, output.length_bytes, output.truncated), dict(counts)
 
 
 def text_without_secrets(text: str, counts: Counter[str]) -> str:

@@ -234,9 +234,12 @@ class StreamChecker:
     def _check_end(self, path: Path) -> None:
         """Bytes behind the last line end: a write under way or torn; never in a closed segment."""
         limit = self._limits[path]
-        if limit is None or self.check.finding is not None or not path.exists():
+        if limit is None or self.check.finding is not None:
             return
-        at, torn = torn_tail(path)
+        try:
+            at, torn = torn_tail(path)
+        except FileNotFoundError:
+            return  # compressed since it was listed: its writer found it whole
         if torn and at <= limit:
             if path != self._segments[-1]:
                 self._found("SEGMENT_CHANGED", f"{path.name}@{at}", "stray bytes at its end")

@@ -9,7 +9,7 @@ raises, nothing of that call is in the journal. Not here: reading (``journal.rea
 import os
 import threading
 from collections.abc import Sequence
-from contextlib import nullcontext, suppress
+from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -305,25 +305,29 @@ class Journal:
 
     def _write(self, drafts: Sequence[Draft]) -> tuple[Event, ...]:
         """Ask the ledger, chain, write; the caller holds the mutex and waits for the disk."""
-        claiming = any(
+        if any(
             draft.idem is not None or isinstance(draft.payload, CommandReconciled)
             for draft in drafts
-        )
-        with self._claims.held() if claiming else nullcontext():
-            if claiming:
+        ):
+            with self._claims.held():
                 self._follower.refresh(except_stream=self.stream)
-            chain = self._stream.chain
-            seq, prev = chain.next_seq, chain.last_leaf
-            events: list[Event] = []
-            for draft in drafts:
-                events.append(chained(draft, stream=self.stream, seq=seq, prev=prev))
-                seq, prev = seq + 1, events[-1].leaf
-            entries = [entry_of(event) for event in events]
-            self._follower.ledger.admit(entries)
-            self._stream.segment.write(b"".join(event.line + b"\n" for event in events))
+                return self._chain(drafts)
+        return self._chain(drafts)
+
+    def _chain(self, drafts: Sequence[Draft]) -> tuple[Event, ...]:
+        chain, ledger = self._stream.chain, self._follower.ledger
+        stream, seq, prev = chain.stream, chain.next_seq, chain.last_leaf
+        events: list[Event] = []
+        for draft in drafts:
+            event = chained(draft, stream=stream, seq=seq, prev=prev)
+            events.append(event)
+            seq, prev = seq + 1, event.leaf
+        entries = [entry_of(event) for event in events]
+        ledger.admit(entries)
+        self._stream.segment.write(b"".join([event.line + b"\n" for event in events]))
         for event, entry in zip(events, entries, strict=True):
             chain.advance(bytes.fromhex(event.leaf))
-            self._follower.ledger.apply(entry)
+            ledger.apply(entry)
         return tuple(events)
 
     def _revive_if_failed(self) -> None:

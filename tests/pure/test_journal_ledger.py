@@ -84,3 +84,12 @@ def test_a_probe_that_cannot_say_frees_the_host_and_leaves_the_doubt_on_the_list
 def test_an_unknown_look_blocks_nothing() -> None:
     ledger = folded(intended("c1"), unknown("c1"))
     ledger.admit([entry(intended("c2", "destroys"))])
+
+
+def test_a_probe_settles_a_command_whose_stream_is_read_after_it() -> None:
+    """Another writer's probe may stand in a stream that is read first."""
+    ledger = Ledger()
+    ledger.apply(entry(reconciled("c1"), "s1-0000000a"))
+    ledger.apply(entry(intended("c1", "changes"), "s2-0000000b"))
+    ledger.apply(entry(unknown("c1"), "s2-0000000b"))
+    assert not ledger.unreconciled

@@ -1,5 +1,6 @@
 """Secrets leave before anything is hashed; what is no secret stays to the byte."""
 
+import json
 import time
 from collections import Counter
 
@@ -8,7 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from journal.blobs import Output
+from journal.lines import canonical
 from journal.redaction import Redactor, _value, text_without_secrets
+from journal.secret_signs import may_hold_secrets
 from tests.support.journals import intended
 
 PARTS = ("hunter2", "s3cr3t")
@@ -78,15 +81,16 @@ def test_fields_and_flags_are_redacted_by_their_name() -> None:
             "argv": ("tool", "--password", "hunter2", "--api-key=abc", "next"),
         }
     )
-    data, counts = Redactor().payload(payload)
+    clean = Redactor().payload(payload)
+    data = json.loads(clean.text)
     assert data["arguments"] == {
         "env": {"HF_TOKEN": "[redacted:field]"}, "tokens": 5, "path": "/x",
     }  # fmt: skip
     assert data["argv"] == [
         "tool", "--password", "[redacted:flag]", "--api-key=[redacted:assignment]", "next",
     ]  # fmt: skip
-    assert counts == {"field": 1, "flag": 1, "assignment": 1}
-    assert Redactor().rebuilt(payload, data).model_dump(mode="json", exclude={"kind"}) == data
+    assert clean.struck == {"field": 1, "flag": 1, "assignment": 1}
+    assert clean.payload.model_dump(mode="json", exclude={"kind"}) == data
 
 
 @given(st.binary(max_size=200))
@@ -117,11 +121,55 @@ def test_the_quick_look_at_a_payload_misses_nothing_that_a_rule_would_find(
         update={"arguments": {field: text}, "argv": ("tool", text, "next")}
     )
     data = payload.model_dump(mode="json", exclude={"kind"})
-    _, counts = Redactor().payload(payload)
     looked: Counter[str] = Counter()
     for name, value in data.items():
         _value(name, value, looked)
-    assert counts == looked
+    assert Redactor().payload(payload).struck == looked
+
+
+SHAPES = st.one_of(
+    WORDS,
+    st.sampled_from(["\n", "\t", "\x1c", "\u2003", "\u017f", "\u212a", '"', "\\", "=", ":"]),
+    st.from_regex(r"(?:gh[pousr]_|hf_|sk-|eyJ|AIza|xoxb-|npm_|pypi-|glpat-|AKIA)[A-Za-z0-9]{16,44}",
+                  fullmatch=True),
+    st.from_regex(r"[A-Za-z0-9+_-]{36,44}={0,2}", fullmatch=True),
+    st.sampled_from(["Passwd", "PASSPHRASE", "credential", "Authorization", "private-key"]),
+)  # fmt: skip
+
+
+@given(st.lists(SHAPES, min_size=1, max_size=6).map("".join))
+def test_what_a_rule_strikes_shows_in_the_text_and_in_its_json(text: str) -> None:
+    counts: Counter[str] = Counter()
+    text_without_secrets(text, counts)
+    looks = may_hold_secrets(text.encode()), may_hold_secrets(canonical(text))
+    assert not counts or looks == (True, True)
+
+
+@pytest.mark.parametrize(
+    "secret",
+    ["AKIA" + "A1" * 8, *(f"gh{one}_" + "a1" * 15 for one in "pousr"), "github_pat_" + "a1" * 15,
+     "glpat-" + "a1" * 10, "hf_" + "a1" * 15, "sk-" + "a1" * 10, "xoxb-" + "a1" * 5,
+     "AIza" + "a1" * 17 + "a", "npm_" + "a1" * 18, "pypi-" + "a1" * 16,
+     "eyJ" + "a" * 8 + ".eyJ" + "a" * 8 + "." + "a" * 8, "aB3" * 13 + "c", "a1" * 19 + "aB",
+     "Bearer abcdefgh1", "Basic\tabcdefgh1", "x://a:b@c", "token=abc", "api-key\t: x", "passwd: x",
+     "secret=x", "credential=x", "authorization=x", "secret_key : x", "api_key\x1c:x"],
+)  # fmt: skip
+def test_each_sort_of_secret_shows_by_itself_and_in_json(secret: str) -> None:
+    assert may_hold_secrets(secret.encode())
+    assert may_hold_secrets(canonical({"a": ["x\n" + secret + "\n"]}))
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["step=12 loss=3.4567 tokens_per_s=1234", "python train.py --shard 7", "e" * 64, "/dev/disk-1",
+     "01M8P08P4ME9VTSP6H09XZ70BQ", "caf\u00e9", "pip install huggingface_hub", "task-12 done"],
+)  # fmt: skip
+def test_ordinary_text_is_spared_the_rules(text: str) -> None:
+    assert not may_hold_secrets(text.encode())
+
+
+def test_bytes_that_are_no_text_are_looked_at_by_the_rules() -> None:
+    assert may_hold_secrets(b"\xff nothing here")
 
 
 def test_an_output_keeps_its_true_length_but_not_its_secret() -> None:

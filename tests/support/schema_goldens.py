@@ -13,6 +13,7 @@ from pydantic import BaseModel, JsonValue
 from journal.envelope import Draft, chained
 from journal.events import JsonObject
 from journal.kinds import PAYLOADS
+from journal.lines import canonical
 from journal.upcasting import current_schema
 from tests.support.journals import ACTOR, HOST
 
@@ -63,7 +64,7 @@ def golden_line(kind: str) -> bytes:
         cause="01M8P08P4ME9VTSP6H09XZ70BP",
         idem=None,
         payload=payload,
-        data=payload.model_dump(mode="json", exclude={"kind"}),
+        data=canonical(payload.model_dump(mode="json", exclude={"kind"})).decode(),
         out={},
         redacted={},
     )
