@@ -18,7 +18,9 @@ from torch.nn.attention.flex_attention import BlockMask, flex_attention
 from trainer.mask import Layout, MaskRule, decoding_mask, dense_mask, flex_block_mask
 
 Attend = Callable[[Tensor, Tensor, Tensor], Tensor]
-Backend = Literal["eager", "sdpa", "flex"]
+Backend = Literal["eager", "sdpa", "flex", "anchors"]
+ANCHOR_HEADS = (16, 32, 64, 128)
+"""Head sizes that ``anchors`` takes: powers of two, as matrix units want them."""
 SHAPELESS_KERNELS = (
     SDPBackend.FLASH_ATTENTION, SDPBackend.EFFICIENT_ATTENTION, SDPBackend.MATH
 )  # fmt: skip
@@ -33,7 +35,7 @@ def plan_attention(
     Args:
         rules: One per draft layer.
         layout: Where the draft blocks stand.
-        backend: ``flex`` trains on a GPU only: its backward does not exist on the CPU.
+        backend: ``flex`` and ``anchors`` train on a GPU only.
         compiled: Whether flex attention runs compiled; uncompiled it is a slow reference.
     """
     made: dict[MaskRule, Attend] = {}
@@ -106,6 +108,21 @@ def flex_attend(block_mask: BlockMask, *, compiled: bool = True) -> Attend:
     return attend
 
 
+def anchors_attend(layout: Layout, rule: MaskRule) -> Attend:
+    """Attention by this package's own kernels, which know how draft blocks see."""
+    from trainer.kernels.anchors import TileMask, tile_mask, tiles_for  # noqa: PLC0415 - needs Triton
+    from trainer.kernels.anchors_backward import attend as fused  # noqa: PLC0415 - as above
+
+    made: list[TileMask] = []
+
+    def attend(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
+        if not made:
+            made.append(tile_mask(layout, rule, tiles_for(query)))
+        return fused(query, key, value, made[0])
+
+    return attend
+
+
 def _attend(rule: MaskRule, layout: Layout, backend: Backend, *, compiled: bool) -> Attend:
     match backend:
         case "eager":
@@ -114,3 +131,5 @@ def _attend(rule: MaskRule, layout: Layout, backend: Backend, *, compiled: bool)
             return sdpa_attend(dense_mask(layout, rule))
         case "flex":
             return flex_attend(flex_block_mask(layout, rule), compiled=compiled)
+        case "anchors":
+            return anchors_attend(layout, rule)

@@ -21,6 +21,7 @@ from torch.nn import functional
 
 from trainer.attention import Attend
 from trainer.errors import ConfigError
+from trainer.kernels.choice import layer_math
 from trainer.mask import MaskRule
 
 LayerType = Literal["full_attention", "sliding_attention"]
@@ -133,7 +134,7 @@ class RMSNorm(nn.Module):
 
     def forward(self, hidden: Tensor) -> Tensor:
         """Normalise the last axis; the result has the input's dtype."""
-        return functional.rms_norm(hidden, self.weight.shape, self.weight, self.eps)
+        return layer_math(hidden.device).norm(hidden, self.weight, self.eps)
 
 
 @dataclass(slots=True)
@@ -193,16 +194,22 @@ class DraftAttention(nn.Module):
     ) -> Tensor:  # fmt: skip
         """The layer's update of the block rows: (N, Q, H)."""
         rows = torch.cat([context, block], dim=1)
-        query = self.q_norm(self._heads(self.q_proj(block)))
-        key = self.k_norm(self._heads(self.k_proj(rows)))
+        query = self._turned(self.q_proj(block), self.q_norm, rotary)
+        key = self._turned(self.k_proj(rows), self.k_norm, rotary)
         value = self._heads(self.v_proj(rows)).transpose(1, 2)
-        query = rotary.turn(query, last=block.shape[1]).transpose(1, 2)
-        key = rotary.turn(key, last=rows.shape[1]).transpose(1, 2)
         if cache is not None:
             store, layer = cache
             key, value = store.extend(layer, key, value)
         mixed = attend(query, key, value).transpose(1, 2)
         return functional.linear(mixed.flatten(2), self.o_proj.weight)
+
+    def _turned(self, projected: Tensor, norm: RMSNorm, rotary: "Rotary") -> Tensor:
+        """Normed heads, turned by the positions they stand at: (N, heads, T, D)."""
+        math = layer_math(projected.device)
+        heads = self._heads(projected)
+        return math.norm_rotate(heads, norm.weight, norm.eps, rotary.cos, rotary.sin).transpose(
+            1, 2
+        )
 
     def _heads(self, projected: Tensor) -> Tensor:
         return projected.view(*projected.shape[:-1], -1, self.head_dim)
@@ -219,8 +226,9 @@ class DraftMLP(nn.Module):
 
     def forward(self, hidden: Tensor) -> Tensor:
         """(N, Q, H) to (N, Q, H)."""
-        gated = functional.silu(self.gate_proj(hidden)) * self.up_proj(hidden)
-        return functional.linear(gated, self.down_proj.weight)
+        return layer_math(hidden.device).feed_forward(
+            hidden, self.gate_proj.weight, self.up_proj.weight, self.down_proj.weight
+        )
 
 
 class DraftLayer(nn.Module):
@@ -237,14 +245,19 @@ class DraftLayer(nn.Module):
         self.post_attention_layernorm = RMSNorm(config.hidden_size, config.rms_norm_eps)
 
     def forward(
-        self, block: Tensor, context: Tensor, rotary: "Rotary", attend: Attend,
-        cache: tuple[DraftCache, int] | None = None,
-    ) -> Tensor:  # fmt: skip
-        """(N, Q, H) to (N, Q, H)."""
-        normed = self.input_layernorm(block)
-        block = block + self.self_attn(normed, context, rotary, attend, cache)
-        mixed: Tensor = block + self.mlp(self.post_attention_layernorm(block))
-        return mixed
+        self, block: Tensor, normed: Tensor, context: Tensor, rotary: "Rotary", attend: Attend,
+        following: RMSNorm, cache: tuple[DraftCache, int] | None = None,
+    ) -> tuple[Tensor, Tensor]:  # fmt: skip
+        """The rows after this layer, and their norm for what follows: (N, Q, H) twice.
+
+        ``normed`` is ``block`` through this layer's first norm. A residual addition and the norm
+        after it are one step, so the norm of the next layer (or the last one) is made here.
+        """
+        math = layer_math(block.device)
+        mixed = self.self_attn(normed, context, rotary, attend, cache)
+        middle = self.post_attention_layernorm
+        block, normed = math.add_norm(block, mixed, middle.weight, middle.eps)
+        return math.add_norm(block, self.mlp(normed), following.weight, following.eps)
 
 
 @dataclass(frozen=True, slots=True)
@@ -266,12 +279,6 @@ class Rotary:
         half = positions[..., None].float() * frequency
         angle = torch.cat([half, half], dim=-1).unsqueeze(2)
         return cls(angle.cos().to(dtype), angle.sin().to(dtype))
-
-    def turn(self, heads: Tensor, *, last: int) -> Tensor:
-        """Rotate ``heads`` (N, last, heads, D), which stand at the last positions."""
-        cos, sin = self.cos[:, -last:], self.sin[:, -last:]
-        first, second = heads.chunk(2, dim=-1)
-        return heads * cos + torch.cat([-second, first], dim=-1) * sin
 
 
 class Drafter(nn.Module):
@@ -325,11 +332,14 @@ class Drafter(nn.Module):
         """
         context = self.fuse(taps)
         rotary = Rotary.at(positions, self.config, block.dtype)
-        for index, layer in enumerate(self.layers):
-            block = layer(
-                block, context, rotary, attend[index], None if cache is None else (cache, index)
-            )
-        normed: Tensor = self.norm(block)
+        layers = [layer for layer in self.layers if isinstance(layer, DraftLayer)]
+        norms = [*(layer.input_layernorm for layer in layers), self.norm]
+        normed: Tensor = norms[0](block)
+        for index, layer in enumerate(layers):
+            block, normed = layer(
+                block, normed, context, rotary, attend[index], norms[index + 1],
+                None if cache is None else (cache, index),
+            )  # fmt: skip
         return normed
 
 

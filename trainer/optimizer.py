@@ -6,13 +6,17 @@ is float32 it is its own master, and nothing is copied. Saving is ``trainer.chec
 """
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 import torch
 from torch import Tensor, nn
+from torch.optim.adamw import adamw as torch_adamw
 
 from trainer.config import OptimizerSettings
 from trainer.errors import CheckpointError
+from trainer.kernels.choice import is_fused
 
 
 def learning_rate(settings: OptimizerSettings, step: int, steps: int) -> float:
@@ -46,6 +50,70 @@ class Stepped:
     grad_norm: Tensor
 
 
+class AdamW(Protocol):
+    """Steps masters by their copies' gradients; two forms give the same numbers.
+
+    ``rate`` and ``count`` (steps so far) are scalars; the moments are in the masters' order, and
+    empty until they are made.
+    """
+
+    rate: Tensor
+    count: Tensor
+    first: list[Tensor]
+    second: list[Tensor]
+
+    def make_moments(self) -> None:
+        """Create the moments, at zero steps, unless they exist."""
+        ...
+
+    def step(self) -> Tensor:
+        """Clip, step, copy; a copy without a gradient stays. The norm before clipping."""
+        ...
+
+
+class EagerAdamW:
+    """Torch's AdamW, with clipping before it and copying after it."""
+
+    def __init__(
+        self, masters: Sequence[Tensor], copies: Sequence[Tensor], settings: OptimizerSettings
+    ) -> None:
+        self._masters, self._copies, self._settings = masters, copies, settings
+        self.rate = torch.zeros((), dtype=torch.float64)
+        self.count = torch.zeros(())
+        self.first: list[Tensor] = []
+        self.second: list[Tensor] = []
+
+    def make_moments(self) -> None:
+        """See :class:`AdamW`."""
+        if not self.first:
+            self.first = [torch.zeros_like(each) for each in self._masters]
+            self.second = [torch.zeros_like(each) for each in self._masters]
+
+    @torch.no_grad()
+    def step(self) -> Tensor:
+        """See :class:`AdamW`."""
+        self.make_moments()
+        settings = self._settings
+        given = [place for place, copy in enumerate(self._copies) if copy.grad is not None]
+        slopes = [slope.float() for copy in self._copies if (slope := copy.grad) is not None]
+        norm = nn.utils.get_total_norm(slopes)
+        clip = (settings.clip_norm / (norm + 1e-6)).clamp(max=1.0)
+        masters, first, second = (
+            [held[place] for place in given] for held in (self._masters, self.first, self.second)
+        )
+        torch_adamw(
+            masters, [slope * clip for slope in slopes], first, second, [],
+            [self.count.clone() for _ in given], foreach=False, amsgrad=False,
+            beta1=settings.beta1, beta2=settings.beta2, lr=float(self.rate),
+            weight_decay=settings.weight_decay, eps=settings.epsilon, maximize=False,
+        )  # fmt: skip
+        self.count += 1
+        for place in given:
+            if self._copies[place] is not self._masters[place]:
+                self._copies[place].copy_(self._masters[place])
+        return norm
+
+
 class MasterOptimizer:
     """Trains float32 masters of a module's parameters and copies them back."""
 
@@ -58,19 +126,11 @@ class MasterOptimizer:
             else parameter.detach().float().requires_grad_()
             for name, parameter in self._named.items()
         }
-        parameters = list(self.masters.values())
-        is_cuda = parameters[0].is_cuda
-        self._adamw = torch.optim.AdamW(
-            parameters,
-            # On a GPU the rate and the step counters live there, so that a graph can replay a step.
-            lr=torch.tensor(settings.learning_rate, device=parameters[0].device)
-            if is_cuda
-            else settings.learning_rate,
-            betas=(settings.beta1, settings.beta2),
-            eps=settings.epsilon,
-            weight_decay=settings.weight_decay,
-            fused=is_cuda,
-            capturable=is_cuda,
+        masters, copies = list(self.masters.values()), list(self._named.values())
+        self._adamw: AdamW = (
+            _fused(masters, copies, settings)
+            if is_fused(masters[0].device.type)
+            else EagerAdamW(masters, copies, settings)
         )
 
     def step(self, rate: float) -> Stepped:
@@ -80,50 +140,30 @@ class MasterOptimizer:
 
     def set_rate(self, rate: float) -> None:
         """The learning rate of the steps to come."""
-        for group in self._adamw.param_groups:
-            if isinstance(group["lr"], Tensor):
-                group["lr"].fill_(rate)
-            else:
-                group["lr"] = rate
+        self._adamw.rate.fill_(rate)
 
     def make_moments(self) -> None:
         """Create the moments now, at zero steps, rather than in the first step.
 
         A graph that captured their creation would forget them at every replay.
         """
-        if self._adamw.state:
-            return
-        self.set_rate(0.0)
-        for parameter in self._named.values():
-            parameter.grad = torch.zeros_like(parameter)
-        self.apply()
-        for state in self._adamw.state.values():
-            state["step"].zero_()
+        self._adamw.make_moments()
 
     def apply(self) -> Stepped:
         """Clip, step at the rate that is set, copy to the module, forget the gradients."""
-        for name, master in self.masters.items():
-            parameter = self._named[name]
-            if master is not parameter:
-                master.grad = None if parameter.grad is None else parameter.grad.float()
-        norm = nn.utils.clip_grad_norm_(
-            self.masters.values(), self.settings.clip_norm, error_if_nonfinite=False
-        )
-        self._adamw.step()
-        self._copy_to_module()
-        for parameter in (*self._named.values(), *self.masters.values()):
+        norm = self._adamw.step()
+        for parameter in self._named.values():
             parameter.grad = None
         return Stepped(norm.detach())
 
     def state(self) -> dict[str, Tensor]:
         """Masters and moments by name: all that :meth:`load` needs."""
-        tensors: dict[str, Tensor] = {}
-        for name, master in self.masters.items():
-            moments = self._adamw.state.get(master, {})
-            tensors[f"master.{name}"] = master.detach()
-            for key in ("exp_avg", "exp_avg_sq", "step"):
-                if key in moments:
-                    tensors[f"{key}.{name}"] = moments[key].detach()
+        tensors = {f"master.{name}": master.detach() for name, master in self.masters.items()}
+        adamw = self._adamw
+        for name, first, second in zip(self.masters, adamw.first, adamw.second, strict=False):
+            tensors[f"exp_avg.{name}"] = first
+            tensors[f"exp_avg_sq.{name}"] = second
+            tensors[f"step.{name}"] = adamw.count.clone()  # a file keeps no shared tensors
         return tensors
 
     def load(self, tensors: dict[str, Tensor]) -> None:
@@ -137,7 +177,9 @@ class MasterOptimizer:
         if known != tensors.keys():
             odd = min(known ^ tensors.keys())
             raise CheckpointError(f"tensor '{odd}' does not fit this drafter; is it another run's?")
-        for name, master in self.masters.items():
+        self._adamw.make_moments()
+        moments = zip(self.masters.items(), self._adamw.first, self._adamw.second, strict=True)
+        for (name, master), first, second in moments:
             saved = tensors[f"master.{name}"]
             if saved.shape != master.shape:
                 raise CheckpointError(
@@ -145,20 +187,17 @@ class MasterOptimizer:
                 )
             with torch.no_grad():
                 master.copy_(saved)
-            self._adamw.state[master] = {
-                "step": tensors[f"step.{name}"].to(_step_device(master)),
-                "exp_avg": tensors[f"exp_avg.{name}"].to(master.device).clone(),
-                "exp_avg_sq": tensors[f"exp_avg_sq.{name}"].to(master.device).clone(),
-            }
-        self._copy_to_module()
-
-    def _copy_to_module(self) -> None:
-        with torch.no_grad():
-            for name, master in self.masters.items():
+                first.copy_(tensors[f"exp_avg.{name}"])
+                second.copy_(tensors[f"exp_avg_sq.{name}"])
+                # All parameters step together, so they share one count.
+                self._adamw.count.copy_(tensors[f"step.{name}"])
                 if master is not self._named[name]:
                     self._named[name].copy_(master)
 
 
-def _step_device(master: Tensor) -> torch.device:
-    # The fused kernel wants its step counter on the device, the plain one on the CPU.
-    return master.device if master.is_cuda else torch.device("cpu")
+def _fused(
+    masters: Sequence[Tensor], copies: Sequence[Tensor], settings: OptimizerSettings
+) -> "AdamW":
+    from trainer.kernels.adamw import FusedAdamW  # noqa: PLC0415 - a CPU host may lack Triton
+
+    return FusedAdamW(masters, copies, settings)

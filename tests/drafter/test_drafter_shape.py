@@ -9,6 +9,7 @@ import torch
 from tests.support.oracle import CONFIG
 from trainer.attention import plan_decoding
 from trainer.drafter import DraftCache, Drafter, Rotary, default_target_layer_ids
+from trainer.kernels.pointwise import rotate
 from trainer.errors import ConfigError
 from trainer.mask import MaskRule
 
@@ -92,7 +93,7 @@ def test_rotary_turns_by_relative_position_alone() -> None:
     dots = []
     for shift in (0, 17):
         at = Rotary.at(torch.tensor([[3 + shift, 9 + shift]]), CONFIG, torch.float32)
-        turned = at.turn(torch.cat([key, query], dim=1), last=2)
+        turned = rotate(torch.cat([key, query], dim=1), at.cos, at.sin)
         dots.append((turned[0, 0, 0] * turned[0, 1, 0]).sum())
     torch.testing.assert_close(dots[0], dots[1])
 

@@ -1,16 +1,33 @@
 """Which implementation a device gets: fused where Triton runs, eager elsewhere."""
 
+import functools
 import importlib.util
 
 import torch
 
 from trainer.kernels.eager import EagerRowMath, RowMath
+from trainer.kernels.pointwise import EagerLayerMath, LayerMath
+
+
+@functools.cache
+def is_fused(kind: str) -> bool:
+    """Whether devices of this kind (``cuda``, ``cpu``) run the fused kernels."""
+    return kind == "cuda" and importlib.util.find_spec("triton") is not None
 
 
 def row_math(device: torch.device) -> RowMath:
-    """The fastest row math for ``device``; only a GPU with Triton has a fused one."""
-    if device.type == "cuda" and importlib.util.find_spec("triton") is not None:
+    """The fastest row math for ``device``."""
+    if is_fused(device.type):
         from trainer.kernels.rows import FusedRowMath  # noqa: PLC0415 - a CPU host may lack Triton
 
         return FusedRowMath()
     return EagerRowMath()
+
+
+def layer_math(device: torch.device) -> LayerMath:
+    """The fastest norms, rope and feed-forward for ``device``."""
+    if is_fused(device.type):
+        from trainer.kernels.layers import FusedLayerMath  # noqa: PLC0415 - as above
+
+        return FusedLayerMath()
+    return EagerLayerMath()
