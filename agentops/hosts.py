@@ -106,7 +106,12 @@ def fingerprint_of(host_key: str) -> str:
 
 
 class Host(BaseModel):
-    """One machine or container that can be acted on, and the route to it."""
+    """One machine or container that can be acted on, and the route to it.
+
+    Without a key the agent's and the user's default ones are shown; agent is the agent's socket,
+    "none" for no agent, and by default that of SSH_AUTH_SOCK. certificate goes with the key. The
+    server is believed by its own pinned key, or by a certificate of one of host_ca for its address.
+    """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -116,7 +121,10 @@ class Host(BaseModel):
     port: int = Field(default=22, ge=1, le=65535)
     user: str = "root"
     key: Path | None = None
+    certificate: Path | None = None
+    agent: str | None = None
     host_key: str | None = None
+    host_ca: tuple[str, ...] = ()
     jump: str | None = None
     layers: tuple[Layer, ...] = ()
     tier: Tier = "unknown"
@@ -137,14 +145,21 @@ class Host(BaseModel):
             raise ValueError(f'host {self.name} has no address: write address = "HOST or IP"')
         if any(not _LABEL.fullmatch(label) for label in self.labels):
             raise ValueError(f"host {self.name}: labels are letters, digits and . _ = -")
-        if self.host_key is not None:
-            fingerprint_of(self.host_key)
+        for line in (*self.host_ca, *([] if self.host_key is None else [self.host_key])):
+            fingerprint_of(line)
         return self
 
     @property
     def fingerprint(self) -> str | None:
-        """The pinned key's SHA-256 fingerprint; None while no key is pinned."""
-        return None if self.host_key is None else fingerprint_of(self.host_key)
+        """What the host is known by: its pinned key's SHA-256 fingerprint; None without a pin.
+
+        Where an authority vouches for it, the authority's fingerprint and the certified address.
+        """
+        if self.host_key is not None:
+            return fingerprint_of(self.host_key)
+        if not self.host_ca:
+            return None
+        return f"{fingerprint_of(self.host_ca[0])}@{self.address}:{self.port}"
 
     def route(self) -> tuple[str, ...]:
         """The way to the host, one word a layer, for journals and people."""
@@ -211,6 +226,26 @@ class Inventory:
         return iter(self.hosts.values())
 
 
+def repinned(text: str, name: str, host_key: str) -> str:
+    """The inventory's text with another host key in the table of host *name*.
+
+    Raises:
+        UsageError: the table is not written as ``[hosts.NAME]``, so a person has to do it.
+    """
+    header = re.compile(rf'^\[\s*hosts\s*\.\s*"?{re.escape(name)}"?\s*\][^\n]*\n?', re.MULTILINE)
+    found = header.search(text)
+    line = f"host_key = {_toml_string(host_key)}\n"
+    if found is None:
+        raise UsageError(
+            f"there is no table [hosts.{name}] to write to; add the line {line.strip()}"
+        )
+    rest = text[found.end() :]
+    end = re.search(r"^\[", rest, re.MULTILINE)
+    table = rest if end is None else rest[: end.start()]
+    kept = re.sub(r"^host_key\s*=[^\n]*\n?", "", table, flags=re.MULTILINE)
+    return text[: found.end()] + line + kept + rest[len(table) :]
+
+
 def toml_entry(host: Host) -> str:
     """The host as a TOML table, ready to be appended to the inventory's file."""
     lines = [f"[hosts.{_toml_string(host.name)}]"]
@@ -222,10 +257,14 @@ def toml_entry(host: Host) -> str:
         lines.append(f"user = {_toml_string(host.user)}")
     optional = {
         "key": None if host.key is None else str(host.key),
+        "certificate": None if host.certificate is None else str(host.certificate),
+        "agent": host.agent,
         "host_key": host.host_key,
         "jump": host.jump,
     }
     lines += [f"{k} = {_toml_string(v)}" for k, v in optional.items() if v is not None]
+    if host.host_ca:
+        lines.append(f"host_ca = [{', '.join(_toml_string(x) for x in host.host_ca)}]")
     if host.layers:
         lines.append(f"layers = [{', '.join(_toml_string(x.text) for x in host.layers)}]")
     lines.append(f"tier = {_toml_string(host.tier)}")

@@ -1,4 +1,7 @@
-"""``agentops hosts add|list|check``: the inventory, and the first look at a host's key."""
+"""``agentops hosts add|list|check|pin``: the inventory, and the first look at a host's key.
+
+Here: what one host needs. Not here: taking many from an SSH configuration (``importing``).
+"""
 
 import argparse
 import asyncio
@@ -8,14 +11,14 @@ from pathlib import Path
 from pydantic import ValidationError
 from rich.table import Table
 
+from agentops.cli import importing
 from agentops.cli.context import add_json_option, settings_for
+from agentops.cli.inventory_file import append, place_of
 from agentops.cli.printing import console, emit, say
 from agentops.cli.status import Status
-from agentops.config import Settings
-from agentops.config.settings import FILE_NAME
 from agentops.errors import UsageError
-from agentops.hosts import Host, Layer, toml_entry
-from agentops.transport import NotSent, OfferedKey, offered_key
+from agentops.hosts import Host, Inventory, Layer, repinned
+from agentops.transport import NotSent, OfferedKey, certified, shown_key
 
 _KEY_TIMEOUT_S = 15.0
 
@@ -32,6 +35,16 @@ def register(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") ->
     add.add_argument("--port", type=int, default=22, help="of its SSH server")
     add.add_argument("--user", default="root", help="who logs in")
     add.add_argument("--key", type=Path, metavar="FILE", help="private key file")
+    add.add_argument("--certificate", type=Path, metavar="FILE", help="goes with the private key")
+    add.add_argument(
+        "--agent", metavar="SOCKET", help="SSH agent, or none (default: SSH_AUTH_SOCK)"
+    )
+    add.add_argument(
+        "--host-ca",
+        type=Path,
+        metavar="FILE",
+        help="public key of an authority: believe the server by its certificate, ask nothing",
+    )
     add.add_argument("--jump", metavar="NAME", help="go through this host of the inventory")
     add.add_argument(
         "--layer", action="append", default=[], metavar="KIND:ARG", help="pct:200, docker:NAME, …"
@@ -43,12 +56,10 @@ def register(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") ->
         help="how careful to be: only on dev do standing approvals hold",
     )
     add.add_argument("--label", action="append", default=[], metavar="LABEL", help="may repeat")
-    add.add_argument(
-        "--fingerprint",
-        metavar="SHA256:…",
-        help="accept the key only if it is this one; asks nothing",
-    )
+    _fingerprint_option(add)
     add.set_defaults(run=_add)
+
+    importing.register(hosts)
 
     listing = hosts.add_parser("list", help="all hosts")
     add_json_option(listing)
@@ -59,26 +70,39 @@ def register(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") ->
     add_json_option(check)
     check.set_defaults(run=_check)
 
+    pin = hosts.add_parser("pin", help="ask the host for its key, show it, and pin it if told so")
+    pin.add_argument("name", metavar="NAME", help="a host of the inventory")
+    _fingerprint_option(pin)
+    pin.set_defaults(run=_pin)
+
+
+def _fingerprint_option(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--fingerprint",
+        metavar="SHA256:…",
+        help="accept the key only if it is this one; asks nothing",
+    )
+
 
 def _add(arguments: argparse.Namespace) -> Status:
     settings = settings_for(arguments)
     if arguments.name in settings.inventory.hosts:
         raise UsageError(
             f"host {arguments.name!r} is in the inventory already; remove its table from"
-            f" {settings.project or settings.places.config / FILE_NAME} first"
+            f" {place_of(settings)} first"
         )
     host = _host(arguments)
     if host.jump is not None:
         settings.inventory.get(host.jump)
-    if host.transport == "ssh":
-        offered = asyncio.run(_offered(host))
+    if host.transport == "ssh" and not host.host_ca:
+        offered = asyncio.run(_offered(host, settings.inventory))
         if isinstance(offered, NotSent):
             say(f"agentops: {offered.detail}; nothing was added")
             return Status.NOT_SENT
         if not _accepted(host, offered, arguments.fingerprint):
             return Status.DENIED
         host = host.model_copy(update={"host_key": offered.line})
-    path = _write(settings, host)
+    path = append(settings, (host,))
     say(f"added {host.name} ({' → '.join(host.route())}, tier {host.tier}) to {path}")
     return Status.YES
 
@@ -93,6 +117,9 @@ def _host(arguments: argparse.Namespace) -> Host:
                 "port": arguments.port,
                 "user": arguments.user,
                 "key": arguments.key,
+                "certificate": arguments.certificate,
+                "agent": arguments.agent,
+                "host_ca": _authorities(arguments.host_ca),
                 "jump": arguments.jump,
                 "layers": tuple(Layer.from_text(text) for text in arguments.layer),
                 "tier": arguments.tier,
@@ -106,10 +133,40 @@ def _host(arguments: argparse.Namespace) -> Host:
         raise UsageError(f"--{field}: {said}" if field else said) from error
 
 
-async def _offered(host: Host) -> OfferedKey | NotSent:
+def _authorities(path: Path | None) -> tuple[str, ...]:
+    if path is None:
+        return ()
+    try:
+        lines = path.read_text(encoding="utf-8").splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        raise UsageError(f"--host-ca {path}: cannot be read: {error}") from error
+    return tuple(" ".join(line.split()[:2]) for line in lines if line.strip())
+
+
+def _pin(arguments: argparse.Namespace) -> Status:
+    settings = settings_for(arguments)
+    host = settings.inventory.get(arguments.name)
+    if host.transport == "local":
+        raise UsageError(f"{host.name} is this machine; it has no key to pin")
+    offered = asyncio.run(_offered(host, settings.inventory))
+    if isinstance(offered, NotSent):
+        say(f"agentops: {offered.detail}; nothing was pinned")
+        return Status.NOT_SENT
+    if host.fingerprint is not None:
+        say(f"{host.name} is known by {host.fingerprint} so far")
+    if not _accepted(host, offered, arguments.fingerprint):
+        return Status.DENIED
+    path = Path(settings.origins[f"hosts.{host.name}"])
+    text = path.read_text(encoding="utf-8")
+    path.write_text(repinned(text, host.name, offered.line), encoding="utf-8")
+    say(f"pinned {offered.fingerprint} for {host.name} in {path}")
+    return Status.YES
+
+
+async def _offered(host: Host, inventory: Inventory) -> OfferedKey | NotSent:
     try:
         async with asyncio.timeout(_KEY_TIMEOUT_S):
-            return await offered_key(host)
+            return await shown_key(host, inventory)
     except TimeoutError:
         return NotSent(
             "deadline", f"{host.address}:{host.port} showed no key within {_KEY_TIMEOUT_S:.0f} s"
@@ -135,15 +192,6 @@ def _accepted(host: Host, offered: OfferedKey, expected: str | None) -> bool:
     return sys.stdin.readline().strip().lower() == "yes"
 
 
-def _write(settings: Settings, host: Host) -> Path:
-    path = settings.project or settings.places.config / FILE_NAME
-    path.parent.mkdir(parents=True, exist_ok=True)
-    before = path.read_text(encoding="utf-8") if path.exists() else ""
-    gap = "\n" if before else ""
-    path.write_text(before + gap + toml_entry(host), encoding="utf-8")
-    return path
-
-
 def _list(arguments: argparse.Namespace) -> Status:
     hosts = list(settings_for(arguments).inventory)
     if arguments.json:
@@ -163,11 +211,14 @@ def _list(arguments: argparse.Namespace) -> Status:
 
 
 def _check(arguments: argparse.Namespace) -> Status:
-    host = settings_for(arguments).inventory.get(arguments.name)
+    inventory = settings_for(arguments).inventory
+    host = inventory.get(arguments.name)
     if host.transport == "local":
         say(f"{host.name} is this machine; there is no key to compare")
         return Status.YES
-    offered = asyncio.run(_offered(host))
+    if host.host_key is None and host.host_ca:
+        return _check_certificate(host, inventory, as_json=arguments.json)
+    offered = asyncio.run(_offered(host, inventory))
     if isinstance(offered, NotSent):
         status, detail, shown = Status.NOT_SENT, offered.detail, None
     elif offered.fingerprint == host.fingerprint:
@@ -176,6 +227,30 @@ def _check(arguments: argparse.Namespace) -> Status:
         detail = f"pinned {host.fingerprint}, but shows {offered.fingerprint}"
         status, shown = Status.NO, offered.fingerprint
     if arguments.json:
+        emit({"host": host.name, "pinned": host.fingerprint, "shown": shown, "detail": detail})
+    else:
+        say(f"{host.name}: {detail}")
+    return status
+
+
+def _check_certificate(host: Host, inventory: Inventory, *, as_json: bool) -> Status:
+    """A certificate is shown only to who connects, so this logs in and out."""
+
+    async def look() -> NotSent | None:
+        async with asyncio.timeout(_KEY_TIMEOUT_S):
+            return await certified(host, inventory)
+
+    try:
+        fault = asyncio.run(look())
+    except TimeoutError:
+        fault = NotSent("deadline", f"{host.name} did not answer within {_KEY_TIMEOUT_S:.0f} s")
+    if fault is None:
+        status, detail = Status.YES, "shows a certificate of its pinned authority"
+    else:
+        changed = fault.reason == "host_key_changed"
+        status, detail = Status.NO if changed else Status.NOT_SENT, fault.detail
+    if as_json:
+        shown = host.fingerprint if fault is None else None
         emit({"host": host.name, "pinned": host.fingerprint, "shown": shown, "detail": detail})
     else:
         say(f"{host.name}: {detail}")

@@ -14,6 +14,7 @@ from agentops.transport.base import (
     Transport,
     TransportAnswer,
 )
+from agentops.transport.doors import Doors
 from agentops.transport.local import LocalTransport
 from agentops.transport.ssh import SshTransport
 from agentops.transport.ssh_connection import OfferedKey, offered_key
@@ -29,14 +30,19 @@ __all__ = [
     "SshTransport",
     "Transport",
     "TransportAnswer",
+    "certified",
     "connector",
-    "offered_key",
     "open_transport",
+    "shown_key",
 ]
 
 
-def open_transport(host: Host, inventory: Inventory | None = None) -> LocalTransport | SshTransport:
+def open_transport(
+    host: Host, inventory: Inventory | None = None, doors: Doors | None = None
+) -> LocalTransport | SshTransport:
     """The transport for *host*; nothing is connected before the first request.
+
+    Transports that share *doors* do not crowd a server that several of them lead to.
 
     Raises:
         UsageError: the host is reached by a jump host that *inventory* does not have, or that is
@@ -44,16 +50,47 @@ def open_transport(host: Host, inventory: Inventory | None = None) -> LocalTrans
     """
     if host.transport == "local":
         return LocalTransport(host.layers)
-    return SshTransport(host, jump=_jump_of(host, inventory, seen=(host.name,)))
+    doors = doors or Doors()
+    return SshTransport(host, jump=_jump_of(host, inventory, doors, seen=(host.name,)), doors=doors)
+
+
+async def shown_key(host: Host, inventory: Inventory) -> OfferedKey | NotSent:
+    """The key that *host* shows to whoever asks, by way of its jump host; nobody logs in to it.
+
+    The caller bounds the time.
+    """
+    jump = _jump_of(host, inventory, Doors(), seen=(host.name,))
+    if jump is None:
+        return await offered_key(host)
+    try:
+        tunnel = await jump.connection()
+        if isinstance(tunnel, NotSent):
+            return tunnel
+        return await offered_key(host, tunnel=tunnel)
+    finally:
+        await jump.close()
+
+
+async def certified(host: Host, inventory: Inventory) -> NotSent | None:
+    """Why *host* does not prove itself by a certificate; None if it does. Logs in and out.
+
+    The caller bounds the time.
+    """
+    transport = SshTransport(host, jump=_jump_of(host, inventory, Doors(), seen=(host.name,)))
+    try:
+        made = await transport.connection()
+        return made if isinstance(made, NotSent) else None
+    finally:
+        await transport.close()
 
 
 def connector(inventory: Inventory) -> Callable[[Host], LocalTransport | SshTransport]:
     """``open_transport`` for the hosts of one inventory, jump hosts included."""
-    return partial(open_transport, inventory=inventory)
+    return partial(open_transport, inventory=inventory, doors=Doors())
 
 
 def _jump_of(
-    host: Host, inventory: Inventory | None, *, seen: tuple[str, ...]
+    host: Host, inventory: Inventory | None, doors: Doors, *, seen: tuple[str, ...]
 ) -> SshTransport | None:
     if host.jump is None:
         return None
@@ -66,4 +103,5 @@ def _jump_of(
     hop = inventory.get(host.jump)
     if hop.transport != "ssh" or hop.layers:
         raise UsageError(f"jump host {hop.name} must be plain SSH, without layers")
-    return SshTransport(hop, jump=_jump_of(hop, inventory, seen=(*seen, hop.name)))
+    through = _jump_of(hop, inventory, doors, seen=(*seen, hop.name))
+    return SshTransport(hop, jump=through, doors=doors)

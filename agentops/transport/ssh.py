@@ -13,11 +13,13 @@ import asyncssh
 
 from agentops.hosts import Host
 from agentops.transport.base import NotSent, Request, Sink, TransportAnswer
+from agentops.transport.doors import Doors
 from agentops.transport.exchange import SIGNAL_GRACE_S, Exchange, remote_deadline_s
 from agentops.transport.frame import frame, stop_frame
 from agentops.transport.layers import shell_line, wrap
+from agentops.transport.limits import Limit
 from agentops.transport.ssh_connection import connect
-from agentops.transport.ssh_session import ExecSession, InFlight, Nowhere, SessionLimit
+from agentops.transport.ssh_session import ExecSession, InFlight, Nowhere
 from agentops.transport.ssh_shell import PersistentShell
 
 # OpenSSH's MaxSessions is 10 by default; two are left for people.
@@ -36,12 +38,15 @@ class SshTransport:
         jump: "SshTransport | None" = None,
         sessions_max: int = _SESSIONS_DEFAULT,
         persistent: bool = True,
+        doors: Doors | None = None,
     ) -> None:
+        """*doors* is shared by transports that may lead to the same server."""
         self._host = host
         self._jump = jump
         self._connection: asyncssh.SSHClientConnection | None = None
+        self._doors = doors or Doors()
         self._connecting = asyncio.Lock()
-        self._sessions = SessionLimit(sessions_max)
+        self._sessions = Limit(sessions_max)
         self._shell: PersistentShell | None = None
         self._shell_failures = 0
         self._persistent = persistent
@@ -96,7 +101,7 @@ class SshTransport:
                 if isinstance(through, NotSent):
                     return through
                 tunnel = through
-            made = await connect(self._host, tunnel=tunnel)
+            made = await connect(self._host, self._doors, tunnel=tunnel)
             if not isinstance(made, NotSent):
                 self._connection = made
             return made

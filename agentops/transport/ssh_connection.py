@@ -6,21 +6,21 @@ Every failure here is ``NotSent``: no byte of a frame was written.
 
 import asyncio
 import secrets
+from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 import asyncssh
 
 from agentops.hosts import Host, fingerprint_of
 from agentops.transport.base import NotSent
+from agentops.transport.doors import Doors
+from agentops.transport.ssh_keys import OwnKeys, PinnedClient, algorithms, own_keys
 
 KEEPALIVE_S = 15
 KEEPALIVE_MISSED_MAX = 3
-# OpenSSH drops unauthenticated connections at random from 10 on (MaxStartups 10:30:100).
 _CONNECT_ATTEMPTS_MAX = 12
 _BACKOFF_FIRST_S = 0.05
 _BACKOFF_MAX_S = 2.0
-_RSA_ALGORITHMS = ("rsa-sha2-512", "rsa-sha2-256")
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,60 +31,58 @@ class OfferedKey:
     fingerprint: str
 
 
-class _PinnedClient(asyncssh.SSHClient):
-    """Accepts exactly one host key, and remembers the one it was shown."""
-
-    def __init__(self, pinned: str | None) -> None:
-        self._pinned = None if pinned is None else fingerprint_of(pinned)
-        self.offered: str | None = None
-
-    def validate_host_public_key(
-        self, host: str, addr: str, port: int, key: asyncssh.SSHKey
-    ) -> bool:
-        del host, addr, port
-        self.offered = fingerprint_of(key.export_public_key().decode())
-        return self.offered == self._pinned
-
-
 async def connect(
-    host: Host, *, tunnel: asyncssh.SSHClientConnection | None = None
+    host: Host, doors: Doors, *, tunnel: asyncssh.SSHClientConnection | None = None
 ) -> asyncssh.SSHClientConnection | NotSent:
     """Connect, with patience for a server that drops early connections.
 
-    The caller bounds the time. ``~/.ssh/config`` and ``known_hosts`` are not read here: the
-    inventory says it all.
+    The caller bounds the time.
     """
-    if host.host_key is None:
+    if host.host_key is None and not host.host_ca:
         return NotSent(
             "host_key_unknown",
-            f"no host key is pinned for {host.name}; run agentops hosts check {host.name}",
+            f"no host key is pinned for {host.name}; run agentops hosts pin {host.name}",
         )
-    keys = _own_keys(host)
-    if isinstance(keys, NotSent):
-        return keys
+    own = own_keys(host)
+    if isinstance(own, str):
+        return NotSent("auth", f"{_where(host)}: {own}")
+    door = await doors.of(host)
     for attempt in range(_CONNECT_ATTEMPTS_MAX):
-        client = _PinnedClient(host.host_key)
+        client = PinnedClient(host)
+        await door.take()
         try:
-            return await _connect_once(host, client, keys, tunnel)
+            return await _connect_once(host, client, own, tunnel)
         except (ConnectionResetError, asyncssh.ConnectionLost) as error:
+            if client.greeted and attempt > 0:
+                return await _why_it_hung_up(host, error, tunnel)
+            if not client.greeted:
+                door.learn_refusal()
             if attempt + 1 == _CONNECT_ATTEMPTS_MAX:
                 return NotSent("unreachable", f"{_where(host)}: the server hung up: {error}")
         except (OSError, asyncssh.Error) as error:
-            return _refusal(host, client, error)
+            return _refusal(host, client, own, error)
+        finally:
+            await door.give_back()
         # Full jitter on a doubling step: clients that were dropped together come back apart.
         step_s = min(_BACKOFF_FIRST_S * 2**attempt, _BACKOFF_MAX_S)
         await asyncio.sleep(step_s * secrets.randbelow(1000) / 1000)
     raise AssertionError("unreachable: the last attempt returns")
 
 
-async def offered_key(host: Host) -> OfferedKey | NotSent:
+async def offered_key(
+    host: Host, *, tunnel: asyncssh.SSHClientConnection | None = None
+) -> OfferedKey | NotSent:
     """Ask the server for its key, without logging in, for the first-use question.
 
     The caller bounds the time.
     """
     try:
         key = await asyncssh.get_server_host_key(
-            host.address, host.port, server_host_key_algs=_algorithms(host.host_key), config=None
+            host.address,
+            host.port,
+            tunnel=tunnel or (),
+            server_host_key_algs=_plain(host),
+            config=None,
         )
     except (OSError, asyncssh.Error) as error:
         return NotSent("unreachable", f"{_where(host)}: {_text(error)}")
@@ -94,21 +92,43 @@ async def offered_key(host: Host) -> OfferedKey | NotSent:
     return OfferedKey(line=line, fingerprint=fingerprint_of(line))
 
 
-def _own_keys(host: Host) -> list[asyncssh.SSHKeyPair] | NotSent | None:
-    """The configured key; None leaves the choice to the agent and the user's default keys."""
-    if host.key is None:
-        return None
-    path = Path(host.key).expanduser()
+async def _why_it_hung_up(
+    host: Host, error: Exception, tunnel: asyncssh.SSHClientConnection | None
+) -> NotSent:
+    """A server that has no key of the kinds that were asked for may hang up without a word."""
+    as_pinned = await _shown(host, algorithms(host), tunnel)
+    other = None if as_pinned is not None else await _shown(host, (), tunnel)
+    if other is None:
+        return NotSent("unreachable", f"{_where(host)}: the server hung up: {error}")
+    return NotSent(
+        "host_key_changed",
+        f"{_where(host)}: the server has no key or certificate as pinned ({host.fingerprint});"
+        f" it shows {other}",
+    )
+
+
+async def _shown(
+    host: Host, kinds: Sequence[str], tunnel: asyncssh.SSHClientConnection | None
+) -> str | None:
+    """Fingerprint of the key of one of these kinds that the server shows; None if it shows none."""
     try:
-        return list(asyncssh.load_keypairs(str(path)))
-    except (OSError, asyncssh.KeyImportError) as error:
-        return NotSent("auth", f"{_where(host)}: key file {path} cannot be used: {error}")
+        key = await asyncssh.get_server_host_key(
+            host.address, host.port, tunnel=tunnel or (), server_host_key_algs=kinds, config=None
+        )
+    except (OSError, asyncssh.Error):
+        return None
+    return None if key is None else fingerprint_of(key.export_public_key().decode())
+
+
+def _plain(host: Host) -> list[str]:
+    """The algorithms of the pinned key, without those of certificates."""
+    return algorithms(host.model_copy(update={"host_ca": ()}))
 
 
 async def _connect_once(
     host: Host,
-    client: _PinnedClient,
-    keys: list[asyncssh.SSHKeyPair] | None,
+    client: PinnedClient,
+    own: OwnKeys,
     tunnel: asyncssh.SSHClientConnection | None,
 ) -> asyncssh.SSHClientConnection:
     connection, _ = await asyncssh.create_connection(
@@ -118,33 +138,32 @@ async def _connect_once(
         tunnel=tunnel or (),
         username=host.user,
         known_hosts=([], [], []),
-        server_host_key_algs=_algorithms(host.host_key),
+        server_host_key_algs=algorithms(host),
         keepalive_interval=KEEPALIVE_S,
         keepalive_count_max=KEEPALIVE_MISSED_MAX,
         preferred_auth="publickey",
         config=None,
-        client_keys=() if keys is None else keys,
+        client_keys=() if own.keys is None else list(own.keys),
+        client_certs=list(own.certificates),
+        agent_path=own.agent or None,
+        agent_identities=None if own.only is None else [own.only],
     )
     return connection
 
 
-def _algorithms(host_key: str | None) -> list[str]:
-    """Ask for the pinned type, else a server with several keys may show another one."""
-    kind = "ssh-ed25519" if host_key is None else host_key.split()[0]
-    if kind == "ssh-rsa":
-        return list(_RSA_ALGORITHMS)
-    if host_key is None:
-        return [kind, "ecdsa-sha2-nistp256", *_RSA_ALGORITHMS]
-    return [kind]
-
-
-def _refusal(host: Host, client: _PinnedClient, error: OSError | asyncssh.Error) -> NotSent:
+def _refusal(
+    host: Host, client: PinnedClient, own: OwnKeys, error: OSError | asyncssh.Error
+) -> NotSent:
     where = _where(host)
+    if isinstance(error, asyncssh.HostKeyNotVerifiable) and client.certified:
+        return NotSent(
+            "host_key_changed", f"{where}: its certificate does not hold: {_text(error)}"
+        )
     if isinstance(error, asyncssh.HostKeyNotVerifiable):
         return NotSent(
             "host_key_changed",
             f"{where}: the host key changed: pinned {host.fingerprint}, offered {client.offered};"
-            " if the machine's owner confirms it, pin the new key with agentops hosts add",
+            f" if the machine's owner confirms it, agentops hosts pin {host.name} pins the new one",
         )
     if isinstance(error, asyncssh.KeyExchangeFailed) and "host key" in str(error).lower():
         return NotSent(
@@ -153,7 +172,9 @@ def _refusal(host: Host, client: _PinnedClient, error: OSError | asyncssh.Error)
             f" {host.fingerprint})",
         )
     if isinstance(error, asyncssh.PermissionDenied):
-        return NotSent("auth", f"{where}: user {host.user} was not let in: {_text(error)}")
+        return NotSent(
+            "auth", f"{where}: user {host.user} was not let in {own.account}: {_text(error)}"
+        )
     return NotSent("unreachable", f"{where}: {_text(error)}")
 
 

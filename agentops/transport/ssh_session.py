@@ -1,4 +1,4 @@
-"""One SSH channel in use, and how many of them a server allows.
+"""One SSH channel in use.
 
 Here: what asyncssh calls back. Not here: connections (``ssh_connection``), what answers follow
 (``exchange``).
@@ -26,33 +26,6 @@ class InFlight(Protocol):
 
     def send_signal(self, name: str) -> None:
         """Ask the server to signal the session."""
-
-
-class SessionLimit:
-    """How many channels are open on the connection, and how many the server allows."""
-
-    def __init__(self, limit: int) -> None:
-        self.limit = limit
-        self._used = 0
-        self._changed = asyncio.Condition()
-
-    async def take(self) -> None:
-        """Wait for a free place."""
-        async with self._changed:
-            await self._changed.wait_for(lambda: self._used < self.limit)
-            self._used += 1
-
-    async def give_back(self) -> None:
-        """Free a place."""
-        async with self._changed:
-            self._used -= 1
-            self._changed.notify_all()
-
-    def learn_refusal(self) -> bool:
-        """The server refused one more; False if there was no other, so waiting helps nobody."""
-        others = self._used - 1
-        self.limit = max(1, min(self.limit, others))
-        return others > 0
 
 
 class ExecSession(asyncssh.SSHClientSession[bytes]):
