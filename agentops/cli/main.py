@@ -39,7 +39,8 @@ GROUPS: Mapping[str, tuple[str, ...]] = {
     "doctor": ("doctor",),
     "policy": ("policy",),
     "diagnosing": ("diagnose",),
-    "approving": ("approvals", "approve", "deny", "freeze", "thaw"),
+    "serving": ("mcp", "tools"),
+    "approving": ("approvals", "approve", "deny", "freeze", "thaw", "operator"),
 }
 
 
