@@ -136,7 +136,7 @@ class Ours:
         self._drafter = drafter.to(device, target.embedding_VH.dtype)
         self._index = torch.full((config.row_tokens,), store.padding, device=device)
         self._loss = torch.zeros(())
-        needs_teacher = config.loss.objective == "forward_kl"
+        needs_teacher = config.loss.needs_teacher
 
         def features() -> tuple[Tensor, Tensor | None]:
             taps = store.taps.index_select(0, self._index)[None]

@@ -89,8 +89,9 @@ def assemble(rows: Sequence[Row], corpus: Corpus, config: RunConfig) -> Batch:
 
 
 def read_features(
-    target: Target, batch: Batch, *, tokens_per_read: int, device: torch.device
-) -> Features:
+    target: Target, batch: Batch, *, tokens_per_read: int, device: torch.device,
+    final: bool = True,
+) -> Features:  # fmt: skip
     """The target model's taps and final states of a batch.
 
     Args:
@@ -99,11 +100,13 @@ def read_features(
         tokens_per_read: Most tokens, padding included, that the model reads at once (a longer
             document is read alone).
         device: Where the model is.
+        final: Whether final states are wanted; they have no width when they are not.
     """
     shape = batch.ids_NS.shape
     dtype = target.embedding_VH.dtype
     taps = torch.zeros(shape.numel(), target.feature_size, dtype=dtype, device=device)
-    final = torch.zeros(shape.numel(), target.shape.hidden_size, dtype=dtype, device=device)
+    width = target.shape.hidden_size if final else 0
+    states = torch.zeros(shape.numel(), width, dtype=dtype, device=device)
     for group in _groups([len(ids) for ids in batch.documents], tokens_per_read):
         longest = max(len(batch.documents[index]) for index in group)
         ids_BS = torch.zeros(len(group), longest, dtype=torch.int64)
@@ -114,11 +117,11 @@ def read_features(
             ids_BS[slot, :length] = batch.documents[index]
             to.append(batch.places[index] + torch.arange(length))
             source.append(slot * longest + torch.arange(length))
-        reading = target.read(ids_BS.to(device))
+        reading = target.read(ids_BS.to(device), final=final)
         here, there = torch.cat(source).to(device), torch.cat(to).to(device)
         taps[there] = reading.taps_BSF.flatten(0, 1)[here]
-        final[there] = reading.final_BSH.flatten(0, 1)[here]
-    return Features(taps.view(*shape, -1), final.view(*shape, -1))
+        states[there] = reading.final_BSH.flatten(0, 1)[here]
+    return Features(taps.view(*shape, -1), states.view(*shape, width))
 
 
 def _groups(lengths: Sequence[int], budget: int) -> list[list[int]]:

@@ -21,9 +21,10 @@ from trainer.anchors import Supervision, draft_ids, positions, supervise
 from trainer.attention import Backend, plan_attention
 from trainer.drafter import Drafter
 from trainer.errors import ConfigError
-from trainer.loss import CHUNK_ROWS, LossConfig, head_loss, teacher_rows
+from trainer.loss import CHUNK_ROWS, LossConfig, head_loss
 from trainer.mask import Layout
 from trainer.optimizer import MasterOptimizer
+from trainer.teacher import plan_teacher
 
 ReadFeatures = Callable[[], tuple[Tensor, Tensor | None]]
 """Gives taps (N, S, F) and, for a teacher, final states (N, S, H); runs inside the graph."""
@@ -152,8 +153,10 @@ class FixedStep:
             plan_attention(config.mask_rules, self._layout, self._backend),
         )
         teacher = None
-        if self._loss.objective == "forward_kl" and final is not None:
-            teacher = teacher_rows(final, self._layout.anchor, self._supervision)
+        if self._loss.needs_teacher and final is not None:
+            layout = self._layout
+            plan = plan_teacher(layout.anchor, layout.context, self._supervision, shares=False)
+            teacher = plan.states(final)
         result = head_loss(
             hidden, self._head, self._supervision, self._loss, self._total,
             teacher=teacher, chunk_rows=self._chunk_rows,

@@ -19,9 +19,10 @@ from torch import Tensor, nn
 from trainer.config import GgufTarget, RandomTarget, SafetensorsTarget
 from trainer.errors import TargetError
 from trainer.files import canonical, sha256_of
+from trainer.kernels.choice import is_fused
 from trainer.qwen3 import random_model
 from trainer.reading import plain
-from trainer.target import Backbone, Qwen3Backbone, TargetShape
+from trainer.target import Backbone, Qwen3Backbone, Reader, TargetShape
 
 _DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16}
 
@@ -108,6 +109,15 @@ class HuggingFaceBackbone:
         if not isinstance(frequencies, Tensor) or len(frequencies) < 2:  # noqa: PLR2004 - see above
             return None
         return float(frequencies[1].double() ** -len(frequencies))
+
+    def reader(self) -> Reader | str:
+        """Fused kernels over the model's weights, where the device and the family have them."""
+        if not is_fused(self.embedding().device.type):
+            return "no GPU with Triton"
+        from trainer.kernels.target import FusedReader, unfit  # noqa: PLC0415 - needs Triton
+
+        config = self.model.config.get_text_config()
+        return unfit(self._decoder, config) or FusedReader(self._decoder, config)
 
     def layers(self) -> Sequence[nn.Module]:
         """The decoder layers, first to last."""

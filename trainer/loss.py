@@ -26,8 +26,9 @@ from trainer.anchors import Supervision
 from trainer.errors import ConfigError
 from trainer.kernels.choice import row_math as fastest_row_math
 from trainer.kernels.eager import RowMath
+from trainer.teacher import Teacher
 
-Objective = Literal["cross_entropy", "forward_kl"]
+Objective = Literal["cross_entropy", "forward_kl", "teacher_argmax"]
 Weighting = Literal["decay", "dpace", "plain"]
 
 CHUNK_ROWS = 2048
@@ -39,8 +40,9 @@ class LossConfig:
     """What a row is taught and how rows are weighted.
 
     Attributes:
-        objective: ``cross_entropy`` against the data's token, or ``forward_kl`` from the target's
-            distribution at the same place.
+        objective: ``cross_entropy`` against the data's token, ``forward_kl`` from the target's
+            distribution at the same place, or ``teacher_argmax``: cross-entropy against the token
+            that the target finds likeliest there.
         weighting: ``decay`` is exp(-(k - 1) / gamma) over the sum of weights; ``dpace`` weighs a
             row by what it opens up, over anchors, sequences alike; ``plain`` weighs all alike.
         gamma: Rows until a weight falls by e; None takes the paper's value for the block size.
@@ -51,6 +53,11 @@ class LossConfig:
     weighting: Weighting = "decay"
     gamma: float | None = None
     alpha: float = 0.5
+
+    @property
+    def needs_teacher(self) -> bool:
+        """Whether the target's final states are needed."""
+        return self.objective != "cross_entropy"
 
     def __post_init__(self) -> None:
         if self.gamma is not None and self.gamma <= 0:
@@ -129,7 +136,7 @@ def denominator(supervision: Supervision, config: LossConfig) -> Tensor:
 
 def head_loss(
     hidden: Tensor, head: Tensor, supervision: Supervision, config: LossConfig, total: Tensor,
-    *, teacher: Tensor | None = None, chunk_rows: int = CHUNK_ROWS,
+    *, teacher: Teacher | None = None, chunk_rows: int = CHUNK_ROWS,
     row_math: RowMath | None = None,
 ) -> HeadLoss:  # fmt: skip
     """The loss of a micro-batch, differentiable in ``hidden`` alone: the head is frozen.
@@ -140,39 +147,25 @@ def head_loss(
         supervision: Labels and which rows count.
         config: Objective and weighting.
         total: The global denominator; see :func:`denominator`.
-        teacher: The target's final-normed states that predict each listed row's token, (R, H);
-            see :func:`teacher_rows`. Needed by ``forward_kl``; with cross-entropy it only
-            adds the overlap to the results.
+        teacher: The target's final-normed states that predict the listed rows' tokens. With
+            ``cross_entropy`` it only adds the overlap to the results.
         chunk_rows: Rows whose logits exist at one time.
         row_math: The fastest that the device has when None.
 
     Raises:
-        ConfigError: ``forward_kl`` without a teacher.
+        ConfigError: an objective without the teacher that it needs.
     """
-    if config.objective == "forward_kl" and teacher is None:
-        raise ConfigError("objective: 'forward_kl' needs the target's last hidden states")
+    if config.needs_teacher and teacher is None:
+        raise ConfigError(f"objective: '{config.objective}' needs the target's last hidden states")
     rows = hidden.flatten(0, 1).index_select(0, supervision.rows)
     job = _HeadJob(
         head=head.detach(), supervision=supervision, config=config,
         total=total.to(hidden.device, torch.float32).clamp_min(torch.finfo(torch.float32).tiny),
-        teacher=None if teacher is None else teacher.detach(), chunk_rows=chunk_rows,
+        teacher=teacher, chunk_rows=chunk_rows,
         row_math=fastest_row_math(hidden.device) if row_math is None else row_math,
     )  # fmt: skip
     loss, value, correct, overlap = _ForwardGradient.apply(rows, job)  # type: ignore[no-untyped-call]  # torch ships it without types
     return HeadLoss(loss, RowResults(value, correct, overlap))
-
-
-def teacher_rows(last_hidden: Tensor, anchor: Tensor, supervision: Supervision) -> Tensor:
-    """The target's states (N, S, H) that predict each listed row's token: (R, H).
-
-    Row k of the block at anchor a is the token at a + k, which the state at a + k - 1 predicts.
-    """
-    size = supervision.block_size
-    slot = torch.arange(size, device=anchor.device)
-    place = (anchor[:, :, None] + slot - 1).clamp(0, last_hidden.shape[1] - 1)
-    start = last_hidden.shape[1] * torch.arange(len(anchor), device=anchor.device)
-    flat = (place + start[:, None, None]).flatten().index_select(0, supervision.rows)
-    return last_hidden.flatten(0, 1).index_select(0, flat)
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,7 +174,7 @@ class _HeadJob:
     supervision: Supervision
     config: LossConfig
     total: Tensor
-    teacher: Tensor | None
+    teacher: Teacher | None
     chunk_rows: int
     row_math: RowMath
 
@@ -211,7 +204,8 @@ class _ForwardGradient(torch.autograd.Function):
         slope = torch.zeros_like(rows)
         value = torch.zeros(len(rows), device=rows.device)
         correct = torch.zeros(len(rows), dtype=torch.bool, device=rows.device)
-        overlap = None if job.teacher is None else torch.zeros_like(value)
+        compares = job.teacher is not None and job.config.objective != "teacher_argmax"
+        overlap = torch.zeros_like(value) if compares else None
         loss = torch.zeros((), device=rows.device)
         for first, last in job.chunks():
             part = slice(job.supervision.offsets[first], job.supervision.offsets[last])
@@ -245,26 +239,51 @@ def _head_chunk(rows: Tensor, job: _HeadJob, first: int, last: int) -> _Chunk:
     """Loss and gradient of the rows of blocks ``first`` to ``last``."""
     supervision, math = job.supervision, job.row_math
     part = slice(supervision.offsets[first], supervision.offsets[last])
-    size = supervision.block_size
     flat = supervision.rows[part]
     labels = supervision.labels.flatten().index_select(0, flat)
+    taught: _Taught | None = None
+    if job.teacher is not None:
+        taught = _taught(job.teacher, job, first, last)
+        if job.config.objective == "teacher_argmax":
+            # Nothing but the labels is needed of it; its logits make room for the drafter's.
+            labels, taught = taught.best.index_select(0, taught.index), None
     logits = rows @ job.head.to(rows.dtype).T
-    log_sum, picked, correct = math.statistics(logits, labels)
+    log_sum, picked, best = math.statistics(logits, labels)
     cross_entropy = log_sum - picked
-    coefficient = _coefficient(cross_entropy, job, first, last, flat - first * size)
-    if job.teacher is None:
+    slot = flat - first * supervision.block_size
+    coefficient = _coefficient(cross_entropy, job, first, last, slot)
+    value, overlap = cross_entropy, None
+    if taught is None:
         slope = math.gradient(logits, labels, log_sum, coefficient)
-        return _Chunk(coefficient, cross_entropy, correct, None, slope @ job.head.to(slope.dtype))
-    log_q = logits.float() - log_sum[:, None]
-    log_p = (job.teacher[part] @ job.head.to(job.teacher.dtype).T).float().log_softmax(-1)
-    overlap = torch.minimum(log_p, log_q).exp().sum(-1)
-    if job.config.objective == "cross_entropy":
-        slope = math.gradient(logits, labels, log_sum, coefficient)
-        value = cross_entropy
     else:
-        value = (log_p.exp() * (log_p - log_q)).sum(-1)
-        slope = ((log_q.exp() - log_p.exp()) * coefficient[:, None]).to(rows.dtype)
-    return _Chunk(coefficient, value, correct, overlap, slope @ job.head.to(slope.dtype))
+        other = None if job.config.objective == "forward_kl" else labels
+        found = math.compared(logits, log_sum, taught.logits, taught.log_sum, taught.index,
+                              coefficient, other)  # fmt: skip
+        slope, overlap = found.slope, found.overlap
+        value = cross_entropy if other is not None else found.divergence
+    slope = slope @ job.head.to(slope.dtype)
+    return _Chunk(coefficient, value, best == labels, overlap, slope)
+
+
+@dataclass(frozen=True, slots=True)
+class _Taught:
+    """The target's logits where a chunk needs them, (U, V), and each row's place there, (R,)."""
+
+    logits: Tensor
+    log_sum: Tensor
+    best: Tensor
+    index: Tensor
+
+
+def _taught(teacher: Teacher, job: _HeadJob, first: int, last: int) -> _Taught:
+    plan, offsets = teacher.plan, job.supervision.offsets
+    reach = [run for run in plan.reach[first:last] if run[0] < run[1]]
+    low, high = min(run[0] for run in reach), max(run[1] for run in reach)
+    states = teacher.states[low:high].detach()
+    logits = states @ job.head.to(states.dtype).T
+    unused = torch.zeros(len(logits), dtype=torch.int64, device=logits.device)
+    log_sum, _, best = job.row_math.statistics(logits, unused)
+    return _Taught(logits, log_sum, best, plan.index[offsets[first] : offsets[last]] - low)
 
 
 def _coefficient(

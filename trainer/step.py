@@ -8,7 +8,6 @@ when to log or save is ``trainer.train``'s.
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import reduce
-from typing import Literal
 
 import torch
 from torch import Tensor
@@ -16,18 +15,20 @@ from torch.nn import functional
 
 from trainer.acceptance import Proxy, proxy
 from trainer.anchors import Supervision, draft_ids, positions
-from trainer.attention import plan_attention
+from trainer.attention import ANCHOR_HEADS, Backend, plan_attention
 from trainer.batches import Batch, Features, assemble, read_features
 from trainer.config import DrafterSettings, RunConfig
 from trainer.corpus import Corpus
 from trainer.drafter import Drafter, DrafterConfig, LayerType, default_target_layer_ids
 from trainer.errors import ConfigError
 from trainer.fixed import FixedStep, StepShape
-from trainer.loss import HeadLoss, denominator, head_loss, teacher_rows
+from trainer.kernels.choice import is_fused
+from trainer.loss import HeadLoss, denominator, head_loss
 from trainer.mask import Layout
 from trainer.optimizer import MasterOptimizer
 from trainer.schedule import Row
 from trainer.target import Target, TargetShape
+from trainer.teacher import plan_teacher
 
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16}
 _LONGEST_READ = 4  # rows' worth of tokens that the target model reads at once, padding included
@@ -128,7 +129,7 @@ class Drafting:
         self.drafter = drafter
         self.device = device
         self.optimizer = MasterOptimizer(drafter, config.optimizer)
-        self.backend = _backend(config, device)
+        self.backend = _backend(config, drafter.config.head_dim, device)
 
     def accumulate(self, batch: Batch, features: Features, total: Tensor) -> PassOutcome:
         """Forward and backward: gradients add up in the parameters until the optimiser steps.
@@ -161,9 +162,10 @@ class Drafting:
     def _compare(self, batch: Batch, features: Features, total: Tensor) -> "_Compared":
         supervision = batch.supervision.to(self.device)
         teacher = None
-        if self.config.loss.objective == "forward_kl":
-            anchor = batch.layout.anchor.to(self.device)
-            teacher = teacher_rows(features.final_NSH, anchor, supervision)
+        if self.config.loss.needs_teacher:
+            layout = batch.layout
+            plan = plan_teacher(layout.anchor, layout.context, batch.supervision, shares=True)
+            teacher = plan.to(self.device).states(features.final_NSH)
         result = head_loss(
             self.draft(batch, features),
             self.tables.head_VH,
@@ -232,7 +234,10 @@ class Trainer(Drafting):
     def read(self, batch: Batch) -> Features:
         """What the target model says about a batch."""
         budget = _LONGEST_READ * self.config.row_tokens
-        return read_features(self.target, batch, tokens_per_read=budget, device=self.device)
+        return read_features(
+            self.target, batch, tokens_per_read=budget, device=self.device,
+            final=self.config.loss.needs_teacher,
+        )  # fmt: skip
 
 
 class FixedPass:
@@ -281,9 +286,12 @@ def _moved(layout: Layout, device: torch.device) -> Layout:
     )
 
 
-def _backend(config: RunConfig, device: torch.device) -> Literal["sdpa", "flex"]:
-    if config.attention == "flex" and device.type == "cpu":
-        raise ConfigError("attention: 'flex' has no backward pass on the CPU; use 'sdpa'")
-    if config.attention == "auto":
-        return "flex" if device.type == "cuda" and config.compile else "sdpa"
-    return config.attention
+def _backend(config: RunConfig, head_dim: int, device: torch.device) -> Backend:
+    if config.attention in ("flex", "anchors") and device.type == "cpu":
+        raise ConfigError(f"attention: '{config.attention}' does not train on the CPU; use 'sdpa'")
+    if config.attention != "auto":
+        return config.attention
+    if not is_fused(device.type):
+        return "sdpa"
+    # A head that the kernels cannot take is flex attention's, which compiles for one shape.
+    return "anchors" if head_dim in ANCHOR_HEADS else "flex" if config.compile else "sdpa"

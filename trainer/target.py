@@ -44,7 +44,7 @@ class Reading:
     """One forward pass over clean sequences; rows past a sequence's end are meaningless."""
 
     taps_BSF: Tensor
-    final_BSH: Tensor  # after the final norm: what the head multiplies
+    final_BSH: Tensor  # after the final norm: what the head multiplies; H is 0 when unwanted
 
 
 @dataclass(frozen=True)
@@ -53,6 +53,14 @@ class Fed:
 
     logits_MV: Tensor
     taps_MF: Tensor
+
+
+class Reader(Protocol):
+    """A faster way to read clean sequences than the model's own forward pass."""
+
+    def read(self, ids_BS: Tensor, taps: Sequence[int], *, final: bool) -> tuple[Tensor, Tensor]:
+        """Taps ``(B, S, F)``, and final states ``(B, S, H)`` or, unwanted, ``(B, S, 0)``."""
+        ...
 
 
 class Backbone(Protocol):
@@ -69,6 +77,10 @@ class Backbone(Protocol):
 
     def rope_base(self) -> float | None:
         """The base that the loaded model rotates by, read from what it computes with."""
+        ...
+
+    def reader(self) -> Reader | str:
+        """A reader of fused kernels over the same weights, or why there is none."""
         ...
 
     def layers(self) -> Sequence[nn.Module]:
@@ -148,6 +160,8 @@ class TapHooks:
 class Target:
     """A frozen model with its taps chosen.
 
+    ``unfused`` says why the model's own forward reads it, and is None where fused kernels do.
+
     Raises:
         TargetError: a tap is not a layer of the model, is its last one, or is named twice.
     """
@@ -159,6 +173,9 @@ class Target:
         _check_taps(self.target_layer_ids, self.shape.num_hidden_layers)
         self.embedding_VH = backbone.embedding()
         self.head_VH = backbone.head()
+        found = backbone.reader()
+        self._reader = None if isinstance(found, str) else found
+        self.unfused = found if isinstance(found, str) else None
 
     @property
     def feature_size(self) -> int:
@@ -166,14 +183,17 @@ class Target:
         return len(self.target_layer_ids) * self.shape.hidden_size
 
     @torch.no_grad()
-    def read(self, ids_BS: Tensor) -> Reading:
+    def read(self, ids_BS: Tensor, *, final: bool = True) -> Reading:
         """Read clean sequences, right-padded with any token.
 
         The model is causal, so padding on the right never reaches a real token; no mask is needed.
+        Without ``final``, a fused reader stops behind the last tap.
         """
+        if self._reader is not None:
+            return Reading(*self._reader.read(ids_BS, self.target_layer_ids, final=final))
         with TapHooks(self.backbone.layers(), self.target_layer_ids) as hooks:
             final_BSH = self.backbone.hidden(ids_BS, None)
-            return Reading(hooks.take(), final_BSH)
+            return Reading(hooks.take(), final_BSH if final else final_BSH[..., :0])
 
     @torch.no_grad()
     def logits(self, ids_BS: Tensor) -> Tensor:
@@ -240,6 +260,10 @@ class Qwen3Backbone:
     def rope_base(self) -> float | None:
         """The base that the model rotates by."""
         return self.model.geometry.rope_theta
+
+    def reader(self) -> Reader | str:
+        """None: the model is a plain one, for tests and first steps."""
+        return "plain torch model"
 
     def layers(self) -> Sequence[nn.Module]:
         """The decoder layers, first to last."""

@@ -9,8 +9,8 @@ import torch
 from tests.support.oracle import CONFIG
 from trainer.attention import plan_decoding
 from trainer.drafter import DraftCache, Drafter, Rotary, default_target_layer_ids
-from trainer.kernels.pointwise import rotate
 from trainer.errors import ConfigError
+from trainer.kernels.pointwise import rotate
 from trainer.mask import MaskRule
 
 

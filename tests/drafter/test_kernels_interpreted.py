@@ -30,7 +30,7 @@ def test_fused_rows_are_the_eager_rows() -> None:
         check=False,
     )
     assert ended.returncode == 0, ended.stderr
-    assert ended.stdout == "12 cases hold\n"
+    assert ended.stdout == "20 cases hold\n"
 
 
 def test_a_cpu_gets_the_eager_rows() -> None:

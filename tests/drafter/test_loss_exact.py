@@ -23,12 +23,12 @@ from trainer.loss import (
     denominator,
     dpace_weights,
     head_loss,
-    teacher_rows,
 )
 from trainer.mask import Layout
+from trainer.teacher import plan_teacher
 
 VOCABULARY, WIDTH = 50, 16
-OBJECTIVES: tuple[Objective, ...] = ("cross_entropy", "forward_kl")
+OBJECTIVES: tuple[Objective, ...] = ("cross_entropy", "forward_kl", "teacher_argmax")
 WEIGHTINGS: tuple[Weighting, ...] = ("decay", "dpace", "plain")
 CONFIGS = [
     LossConfig(objective=objective, weighting=weighting, gamma=3.0)
@@ -62,14 +62,14 @@ def _case(packed: Packed, *, seed: int = 0, compact: bool = True) -> Case:
 
 
 def _loss(
-    case: Case, config: LossConfig, total: Tensor | None = None, *, chunk: int = 5
-) -> HeadLoss:
-    needs = config.objective == "forward_kl"
+    case: Case, config: LossConfig, total: Tensor | None = None, *, chunk: int = 5,
+    shares: bool = True,
+) -> HeadLoss:  # fmt: skip
+    plan = plan_teacher(case.layout.anchor, case.layout.context, case.supervision, shares=shares)
     return head_loss(
         case.hidden, case.head, case.supervision, config,
         denominator(case.supervision, config) if total is None else total,
-        teacher=teacher_rows(case.last_hidden, case.layout.anchor, case.supervision)
-        if needs else None,
+        teacher=plan.states(case.last_hidden) if config.needs_teacher else None,
         chunk_rows=chunk,
     )  # fmt: skip
 
@@ -79,15 +79,16 @@ def _by_autograd(case: Case, config: LossConfig) -> Tensor:
     supervision = case.supervision
     size = supervision.block_size
     logits = (case.hidden @ case.head.T).view(*supervision.labels.shape, -1)
+    place = (case.layout.anchor[:, :, None] + torch.arange(size) - 1).clamp(0)
+    place = place.clamp_max(case.layout.context - 1)
+    states = torch.stack([row[at] for row, at in zip(case.last_hidden, place, strict=True)])
+    teacher = (states @ case.head.T).log_softmax(-1)
+    labels = teacher.argmax(-1) if config.objective == "teacher_argmax" else supervision.labels
     cross_entropy = functional.cross_entropy(
-        logits.flatten(0, 2), supervision.labels.flatten(), reduction="none"
+        logits.flatten(0, 2), labels.flatten(), reduction="none"
     ).view_as(supervision.mask)
     value = cross_entropy
     if config.objective == "forward_kl":
-        place = (case.layout.anchor[:, :, None] + torch.arange(size) - 1).clamp(0)
-        place = place.clamp_max(case.layout.context - 1)
-        states = torch.stack([row[at] for row, at in zip(case.last_hidden, place, strict=True)])
-        teacher = (states @ case.head.T).log_softmax(-1)
         value = (teacher.exp() * (teacher - logits.log_softmax(-1))).sum(-1)
     if config.weighting != "dpace":
         weight = supervision.mask * decay_weights(config, size, value.device)
@@ -245,10 +246,28 @@ def test_bfloat16_rows_get_a_bfloat16_gradient_near_the_exact_one() -> None:
     assert float((narrow.float() - wide).norm() / wide.norm()) < 0.02
 
 
-def test_forward_kl_without_a_teacher_is_refused() -> None:
+@pytest.mark.parametrize("objective", ["forward_kl", "teacher_argmax"])
+def test_an_objective_without_its_teacher_is_refused(objective: Objective) -> None:
     case = _sample()
     with pytest.raises(ConfigError, match="last hidden states"):
         head_loss(
-            case.hidden, case.head, case.supervision, LossConfig(objective="forward_kl"),
+            case.hidden, case.head, case.supervision, LossConfig(objective=objective),
             torch.tensor(1.0),
         )  # fmt: skip
+
+
+@pytest.mark.parametrize("objective", ["forward_kl", "teacher_argmax"])
+def test_a_state_that_is_held_once_teaches_like_one_for_each_row(objective: Objective) -> None:
+    anchor = torch.tensor([[2, 3, 5, 9, 20]])
+    layout = Layout(anchor, 0 * anchor, torch.ones_like(anchor, dtype=torch.bool), 30, 5)
+    case = _case(Packed(torch.zeros(1, 30, dtype=torch.int64), layout))
+    config = LossConfig(objective=objective)
+    plans = [
+        plan_teacher(layout.anchor, layout.context, case.supervision, shares=shares)
+        for shares in (True, False)
+    ]
+    assert len(plans[0].places) < len(plans[1].places) == len(case.supervision.rows)
+    results = [_loss(case, config, shares=shares) for shares in (True, False)]
+    slopes = [torch.autograd.grad(result.loss, case.hidden)[0] for result in results]
+    torch.testing.assert_close(results[0].rows.value, results[1].rows.value)
+    torch.testing.assert_close(*slopes)

@@ -14,10 +14,11 @@ from trainer.anchors import Supervision, document_first, draft_ids, positions, s
 from trainer.attention import plan_attention, plan_decoding
 from trainer.decode import decode, rejection
 from trainer.drafter import DraftCache, Drafter, RMSNorm
-from trainer.loss import HeadLoss, LossConfig, RowResults, denominator, head_loss, teacher_rows
+from trainer.loss import HeadLoss, LossConfig, Objective, RowResults, denominator, head_loss
 from trainer.mask import Layout, MaskRule, dense_mask
 from trainer.qwen3 import Geometry, Qwen3
 from trainer.target import Qwen3Backbone, Target
+from trainer.teacher import Teacher, TeacherPlan, plan_teacher
 
 
 @pytest.fixture(scope="module", name="oracle")
@@ -234,13 +235,15 @@ def test_packed_documents_match_speculators(oracle: Oracle) -> None:
     assert_close(_packed_hidden(oracle)[valid], oracle["H.out_hidden"][valid])
 
 
-LOSS_NAMES = {"cross_entropy": "H.loss_ce_gamma4", "forward_kl": "H.loss_kl_gamma4"}
+LOSS_NAMES: dict[Objective, str] = {
+    "cross_entropy": "H.loss_ce_gamma4",
+    "teacher_argmax": "H.loss_ce_gamma4",
+    "forward_kl": "H.loss_kl_gamma4",
+}
 
 
 @pytest.mark.parametrize("objective", LOSS_NAMES)
-def test_packed_losses_match_speculators(
-    oracle: Oracle, objective: Literal["cross_entropy", "forward_kl"]
-) -> None:
+def test_packed_losses_match_speculators(oracle: Oracle, objective: Objective) -> None:
     """Speculators teaches the target's argmax, and divides by the rows instead of their weights.
 
     Its mask also lets a block run from one document into the next; those rows are its own.
@@ -259,7 +262,9 @@ def test_packed_losses_match_speculators(
     offsets = functional.pad(mask.flatten(0, 1).sum(-1).cumsum(0), (1, 0))
     supervision = dataclasses.replace(
         supervision,
-        labels=oracle["H.target_argmax"].view_as(supervision.labels),
+        labels=oracle["H.target_argmax"].view_as(supervision.labels)
+        if objective == "cross_entropy"
+        else torch.zeros_like(supervision.labels),  # not read
         mask=mask,
         rows=rows,
         offsets=tuple(int(offset) for offset in offsets),
@@ -270,7 +275,9 @@ def test_packed_losses_match_speculators(
         supervision,
         LossConfig(objective=objective, gamma=4),
         mask.sum() + 1e-5,
-        teacher=teacher_rows(final_norm(oracle["H.last_hidden"]), layout.anchor, supervision),
+        teacher=plan_teacher(layout.anchor, layout.context, supervision, shares=True).states(
+            final_norm(oracle["H.last_hidden"])
+        ),
     )
     assert_close(result.loss, oracle[LOSS_NAMES[objective]])
 
@@ -301,7 +308,9 @@ def test_row_losses_and_their_gradients_match_speculators(
         supervision,
         config,
         torch.tensor(1.0),
-        teacher=targets,
+        teacher=Teacher(
+            targets, TeacherPlan(rows, rows, tuple((at, at + 4) for at in range(0, 20, 4)))
+        ),
     )
     result.loss.backward()  # type: ignore[no-untyped-call]
     assert_close(result.rows.value, oracle[name][0])

@@ -12,6 +12,8 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
+from trainer.kernels.eager import Compared
+
 _COLUMNS = 4096
 """Columns a program holds at once: 16 KiB of float32 in registers of 8 warps."""
 _WARPS = 8
@@ -21,7 +23,7 @@ class FusedRowMath:
     """See ``RowMath`` in ``trainer.kernels.eager``; logits contiguous, on a GPU or interpreted."""
 
     def statistics(self, logits: Tensor, labels: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Log-sum-exp, label logit and whether the label is the argmax, each (R,)."""
+        """Log-sum-exp, label logit and the argmax, each (R,)."""
         rows, vocabulary = logits.shape
         log_sum = torch.empty(rows, dtype=torch.float32, device=logits.device)
         picked = torch.empty_like(log_sum)
@@ -30,7 +32,7 @@ class FusedRowMath:
             logits, labels, log_sum, picked, best, VOCABULARY=vocabulary,
             COLUMNS=_columns(vocabulary), num_warps=_WARPS,
         )  # fmt: skip
-        return log_sum, picked, best == labels
+        return log_sum, picked, best
 
     def gradient(
         self, logits: Tensor, labels: Tensor, log_sum: Tensor, coefficient: Tensor
@@ -43,6 +45,20 @@ class FusedRowMath:
             COLUMNS=columns, num_warps=_WARPS,
         )  # fmt: skip
         return logits
+
+    def compared(
+        self, logits: Tensor, log_sum: Tensor, teacher: Tensor, teacher_sum: Tensor,
+        index: Tensor, coefficient: Tensor, labels: Tensor | None,
+    ) -> Compared:  # fmt: skip
+        """Both sums, and the gradient written over ``logits``: one read of each tensor."""
+        rows, vocabulary = logits.shape
+        divergence, overlap = torch.empty_like(log_sum), torch.empty_like(log_sum)
+        _compared[(rows,)](
+            logits, log_sum, teacher, teacher_sum, index, coefficient,
+            index if labels is None else labels, divergence, overlap, VOCABULARY=vocabulary,
+            COLUMNS=_columns(vocabulary), LABELLED=labels is not None, num_warps=_WARPS,
+        )  # fmt: skip
+        return Compared(divergence, overlap, logits)
 
 
 @triton.jit  # type: ignore[untyped-decorator]  # triton has no types
@@ -94,6 +110,43 @@ def _gradient(
     chance = tl.where(column == tl.load(labels + row), chance - 1.0, chance)
     slope = chance * tl.load(coefficient + row)
     tl.store(place, slope.to(logits.dtype.element_ty), mask=inside)
+
+
+@triton.jit  # type: ignore[untyped-decorator]  # triton has no types
+def _compared(
+    logits: tl.tensor,
+    log_sum: tl.tensor,
+    teacher: tl.tensor,
+    teacher_sum: tl.tensor,
+    index: tl.tensor,
+    coefficient: tl.tensor,
+    labels: tl.tensor,
+    divergence: tl.tensor,
+    overlap: tl.tensor,
+    VOCABULARY: tl.constexpr,
+    COLUMNS: tl.constexpr,
+    LABELLED: tl.constexpr,
+) -> None:
+    row = tl.program_id(0).to(tl.int64)
+    other = tl.load(index + row)
+    start, theirs = logits + row * VOCABULARY, teacher + other * VOCABULARY
+    ours_sum, theirs_sum = tl.load(log_sum + row), tl.load(teacher_sum + other)
+    scale, label = tl.load(coefficient + row), tl.load(labels + row)
+    apart, shared = 0.0, 0.0
+    for first in range(0, VOCABULARY, COLUMNS):
+        column = first + tl.arange(0, COLUMNS)
+        inside = column < VOCABULARY
+        log_q = tl.load(start + column, mask=inside, other=0.0).to(tl.float32) - ours_sum
+        log_p = tl.load(theirs + column, mask=inside, other=0.0).to(tl.float32) - theirs_sum
+        q, p = tl.exp(log_q), tl.exp(log_p)
+        apart += tl.sum(tl.where(inside, p * (log_p - log_q), 0.0), axis=0)
+        shared += tl.sum(tl.where(inside, tl.minimum(p, q), 0.0), axis=0)
+        aim = p
+        if LABELLED:
+            aim = tl.where(column == label, 1.0, 0.0)
+        tl.store(start + column, ((q - aim) * scale).to(logits.dtype.element_ty), mask=inside)
+    tl.store(divergence + row, apart)
+    tl.store(overlap + row, shared)
 
 
 def _columns(vocabulary: int) -> int:
