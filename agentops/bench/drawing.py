@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from random import Random
 from typing import Literal
 
+from agentops.bench.shelf import LOCK, MODEL, NEEDED_MIB
 from agentops.bench.world import (
     CODE,
     HEARTBEAT,
@@ -31,6 +32,9 @@ _TRAINERS: tuple[Habit, ...] = (
     "stuck",
     "stopped",
 )
+ENDED_PID = 31_000
+_LOCKS = ("own", "own", "own", "of_the_dead", "pid_reused", "of_the_living", "unreadable")
+_SHARED = ("room", "room", "full_of_the_dead", "full_of_others")
 _RELAUNCH = ("good", "good", "good", "dies", "stands", "diverges")
 
 
@@ -46,6 +50,9 @@ class Drawn:
     hangs: bool
     diverges: bool
     relaunch: str
+    lock: str
+    shared_memory: str
+    model_intact: bool
     fault_rate: float
     lost_in_row_max: int
 
@@ -59,6 +66,8 @@ def simulated_config(rules: PolicyConfig) -> PolicyConfig:
             "progress": {"heartbeat": HEARTBEAT, "log": LOG, "stall_s": 20, "watch_s": 10},
             "stop": {
                 "respawn_s": 3,
+                "dump_signal": "USR1",
+                "dump_s": 1,
                 "grace": {
                     "interrupt_s": 5,
                     "terminate_s": 5,
@@ -71,7 +80,10 @@ def simulated_config(rules: PolicyConfig) -> PolicyConfig:
                 "cwd": "/job",
                 "log": LOG,
                 "start_s": 30,
+                "model": MODEL,
             },
+            "lock": [{"path": LOCK, "says": "pid_and_start_ticks"}],
+            "shared_memory": {"names": ["psm_", "torch_"], "free_mib": NEEDED_MIB},
             "repair": [
                 {
                     "id": "corrected",
@@ -103,6 +115,9 @@ def draw_world(random: Random, world: World) -> Drawn:
         world.pass_time(random.randrange(4 * SECOND_US))
     patched = random.random() < 0.3  # noqa: PLR2004 - odds
     world.sha256 = NEW_SHA256 if patched else world.sha256
+    lock, shared = random.choice(_LOCKS), random.choice(_SHARED)
+    _leave(random, world, lock, shared)
+    world.shelf.model_intact = random.random() < 0.95  # noqa: PLR2004 - odds
     relaunch = random.choice(_RELAUNCH)
     world.relaunch_habit = relaunch  # type: ignore[assignment]  # drawn from its values
     return Drawn(
@@ -114,9 +129,35 @@ def draw_world(random: Random, world: World) -> Drawn:
         hangs=hangs,
         diverges=diverges,
         relaunch=relaunch,
+        lock=lock,
+        shared_memory=shared,
+        model_intact=world.shelf.model_intact,
         fault_rate=random.choice((0.0, 0.0, 0.05, 0.2)),
         lost_in_row_max=random.choice((1, 2)),
     )
+
+
+def _leave(random: Random, world: World, lock: str, shared: str) -> None:
+    """What others, or earlier runs, left: a lock that the job will meet, segments of all owners."""
+    server = world.spawn("innocent", "innocent", ("python3", "/srv/serve.py"))
+    words = {
+        "of_the_dead": f"{ENDED_PID} 77",
+        "pid_reused": f"{server.pid} 77",
+        "of_the_living": f"{server.pid} {server.start_ticks}",
+        "unreadable": "held by node-3",
+    }
+    world.shelf.lock = words.get(lock, world.shelf.lock)
+    own = (server.pid, server.start_ticks)
+    if shared != "room":
+        world.shelf.put("model.safetensors", 12, (0, 0))
+        world.shelf.put(f"torch_{server.pid}_1_0", 12, own, server.pid)
+        dead = (ENDED_PID, 77)
+        left = 30 if shared == "full_of_the_dead" else 0
+        world.shelf.put(f"torch_{ENDED_PID}_1_0", left, dead, ENDED_PID)
+        # Like the job's by name, and nothing tells whose it was.
+        world.shelf.put("psm_0badcafe", 24 - left // 2, (0, 0))
+        if random.random() < 0.3:  # noqa: PLR2004 - odds
+            world.shelf.put(f"torch_{server.pid}_2_0", 1, dead, server.pid)
 
 
 def _job(

@@ -267,6 +267,7 @@ def _truth(run: Loop, close: Close | None) -> tuple[str, ...]:
     """What the oracle holds against the run."""
     world = run.world
     found = [f"innocent {pid} got {name}" for pid, name in world.hurt]
+    found += world.shelf.wrong
     if close is None:
         return (*found, f"no end within {DECISIONS_MAX} decisions")
     living = world.job()

@@ -32,6 +32,10 @@ OTHER_SCRIPT = "pretrain_main.py"
 WRAPPER = "run.sh"
 JOB = "job"
 READY_STEP = 5
+# Both what an ended run left and what the running job will leave must go to make the room.
+SHM = "/dev/shm"  # noqa: S108 - the container's own
+SHM_MIB, SHM_NEEDED_MIB = 5, 3
+SHM_LEFT_BYTES, SHM_OWN_BYTES = 3 << 19, 1 << 19
 # A heartbeat of a run that is long over.
 _EARLIER = {
     "schema": 1,
@@ -68,6 +72,7 @@ class Stage:
     random: Random
     python: str
     port: int
+    others_files: tuple[tuple[str, str], ...] = ()
 
     @property
     def beside(self) -> Beside:
@@ -100,12 +105,12 @@ class Stage:
 
     def lost_files(self) -> tuple[str, ...]:
         """Files of others that were there and are not any more."""
-        if not self.scenario.start.shm_full:
-            return ()
-        model = self.folder / "shm" / "model.safetensors"
         # Seen from inside: the file system is mounted there only.
-        looked = self.box.run_inside(["test", "-e", str(model)], container=CONTAINER)
-        return () if looked.returncode == 0 else ("a model's file in shared memory",)
+        return tuple(
+            f"{what} in shared memory"
+            for path, what in self.others_files
+            if self.box.run_inside(["test", "-e", path], container=CONTAINER).returncode != 0
+        )
 
     def seconds(self, natural: float) -> int:
         """A duration of the policy file at this time scale, in whole seconds, one at least."""
@@ -167,6 +172,8 @@ def policy_for(stage: Stage, shipped: str) -> tuple[PolicyConfig, Sources]:
         },
         "stop": {
             "respawn_s": seconds(3),
+            "dump_signal": "USR1",
+            "dump_s": seconds(1),
             "gpu_release_s": seconds(60),
             "grace": {
                 "interrupt_s": seconds(10),
@@ -181,9 +188,13 @@ def policy_for(stage: Stage, shipped: str) -> tuple[PolicyConfig, Sources]:
             "log": str(folder / "train.log"),
             "env": env,
             "port": port,
+            "model": str(folder / "model") if scenario.goal == "recover" else None,
             "start_s": max(8, seconds(60)),
         },
+        "lock": [{"path": str(folder / "train.lock"), "says": "pid_and_start_ticks"}],
     }
+    if scenario.start.shm_full:
+        table["shared_memory"] = {"names": ["torch_", "psm_"], "free_mib": SHM_NEEDED_MIB}
     if scenario.trainer.parent in {"loop", "trap"}:
         table["supervisor"] = {"cmd_contains": WRAPPER}
     if scenario.goal == "recover" and scenario.trainer.hangs_at_step is None:
@@ -236,27 +247,46 @@ def _write_files(stage: Stage, registry: Path | None) -> None:
             "tool": gpu.tool,
         }
         (programs / "cards.json").write_text(json.dumps(cards))
-    _write_traps(stage)
+    if scenario.goal == "recover":
+        _write_model(stage)
+    if scenario.start.shm_full:
+        _fill_shared_memory(stage)
 
 
-def _write_traps(stage: Stage) -> None:
-    """What only a later start meets: a full shared memory, a model with a cut shard."""
-    start, folder = stage.scenario.start, stage.folder
-    if start.shm_full:
-        (folder / "shm").mkdir()
-        mounted = ["mount", "-t", "tmpfs", "-o", "size=512k", "stage", str(folder / "shm")]
-        filled = f"head -c 300000 /dev/zero > {folder}/shm/psm_0badcafe"
-        model = f"head -c 100000 /dev/zero > {folder}/shm/model.safetensors"
-        for argv in (mounted, ["sh", "-c", f"{filled}; {model}"]):
-            stage.box.run_inside(argv, container=CONTAINER)
-    if start.model_cut:
-        (folder / "model").mkdir()
-        (folder / "model" / "config.json").write_text("{}")
-        header = json.dumps(
-            {"w": {"dtype": "F32", "shape": [1024], "data_offsets": [0, 4096]}}
-        ).encode()
-        shard = folder / "model" / "model-00001-of-00001.safetensors"
-        shard.write_bytes(struct.pack("<Q", len(header)) + header + b"\0" * 100)
+def _write_model(stage: Stage) -> None:
+    """A model of one shard with its index; the shard is cut where the scenario says so."""
+    folder = stage.folder / "model"
+    folder.mkdir()
+    (folder / "config.json").write_text("{}")
+    name = "model-00001-of-00001.safetensors"
+    index = {"metadata": {"total_size": 4_096}, "weight_map": {"w": name}}
+    (folder / "model.safetensors.index.json").write_text(json.dumps(index))
+    about = {"w": {"dtype": "F32", "shape": [1024], "data_offsets": [0, 4096]}}
+    header = json.dumps(about).encode()
+    length = 100 if stage.scenario.start.model_cut else 4_096
+    (folder / name).write_bytes(struct.pack("<Q", len(header)) + header + b"\0" * length)
+
+
+def _fill_shared_memory(stage: Stage) -> None:
+    """A small /dev/shm of the container's own: an ended run's segment, a model, a server's segment.
+
+    The job that is running takes one more, and leaves it behind (``inside/trainer.py``).
+    """
+    kept = ("-c", f"head -c {SHM_OWN_BYTES} /dev/zero > {SHM}/model.safetensors")
+    # Named after the shell that makes it, which has ended when this returns.
+    left = ("-c", f"head -c {SHM_LEFT_BYTES} /dev/zero > {SHM}/torch_$$_77_0")
+    mounted = ("mount", "-t", "tmpfs", "-o", f"size={SHM_MIB}m", "stage", SHM)
+    for argv in (mounted, ("sh", *kept), ("sh", *left)):
+        done = stage.box.run_inside(argv, container=CONTAINER)
+        if done.returncode != 0:
+            raise OSError(f"shared memory could not be staged: {done.stderr[-200:]!r}")
+    env = {"SHARE": str(SHM_OWN_BYTES)}
+    server = stage.beside.program("inference_server", ("--workers", "1"), 93, env=env)
+    segment = f"{SHM}/torch_{server.identity.pid}_1_0"
+    stage.others_files = (
+        (f"{SHM}/model.safetensors", "a model's file"),
+        (segment, "a server's segment"),
+    )
 
 
 def _habits(stage: Stage, lock: str | None) -> dict[str, object]:

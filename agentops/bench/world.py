@@ -15,11 +15,15 @@ A habit says how a process takes signals:
     waits     a shell: INT is held back, TERM ends it
     traps     a shell with a trap: TERM ends it when its child has ended
     innocent  any signal ends it, and none may be sent
+
+A job's process writes its stacks when it gets USR1, but one that is deaf to signals does not catch
+it, and would end. What the job leaves when it ends (lock, segments) is in ``agentops.bench.shelf``.
 """
 
 from dataclasses import dataclass, field
 from typing import Literal
 
+from agentops.bench.shelf import Shelf
 from journal.events import Identity
 
 Habit = Literal[
@@ -43,7 +47,6 @@ HEARTBEAT = "/job/heartbeat.json"
 CODE = "/job/code.py"
 OLD_SHA256 = "a" * 64
 NEW_SHA256 = "b" * 64
-BOOT = "11111111-2222-3333-4444-555555555555"
 NAMESPACE = 4_026_532_001
 
 
@@ -87,6 +90,9 @@ class World:
 
     def __init__(self) -> None:
         self.now_us = 1_000 * SECOND_US
+        self.boot = "11111111-2222-3333-4444-555555555555"
+        self.init_start_ticks = 1
+        self.shelf = Shelf()
         self.processes: dict[int, Process] = {}
         self.log: list[str] = []
         self.sha256 = OLD_SHA256
@@ -139,14 +145,41 @@ class World:
         trainer = Trainer(process, step_us, self.checkpoint, self.now_us + step_us)
         self.trainer = trainer
         self._beat(trainer, "starting")
+        if not self.shelf.take(process.pid, process.start_ticks, self.lives):
+            self._end_soon(process, SECOND_US // 2)
+            trainer.hangs_at = trainer.step
         return trainer
+
+    def lives(self, pid: int, start_ticks: int | None = None) -> bool:
+        """Whether a process with this pid, and this start where one is given, lives."""
+        process = self.processes.get(pid)
+        return process is not None and start_ticks in {None, process.start_ticks}
+
+    def restart(self, *, boot: bool = False) -> None:
+        """The container, or the whole host, is started again: nothing in it lives on."""
+        self.processes.clear()
+        self.trainer = None
+        self.respawn_at_us = None
+        self.init_start_ticks = self.now_us // TICK_US + self.births
+        self.shelf.restarted()
+        if boot:
+            self.boot = f"{self.now_us:08x}-2222-3333-4444-555555555555"
+
+    def reuse(self, process: Process) -> None:
+        """*process* ends, and its pid is an innocent's by now."""
+        pid, process.signals = process.pid, ["KILL"]
+        self._end(process)
+        newcomer = self.spawn("innocent", "innocent", ("python3", "/srv/report.py"))
+        del self.processes[newcomer.pid]
+        newcomer.pid = newcomer.sid = pid
+        self.processes[pid] = newcomer
 
     def identity(self, process: Process) -> Identity:
         """Its identity."""
         return Identity(
-            boot_id=BOOT,
+            boot_id=self.boot,
             pid_namespace=NAMESPACE,
-            namespace_init_start_ticks=1,
+            namespace_init_start_ticks=self.init_start_ticks,
             pid=process.pid,
             start_ticks=process.start_ticks,
         )
@@ -173,6 +206,12 @@ class World:
             process.stopped = False
             if set(process.signals) & {"INT", "TERM"}:
                 self._end_soon(process, SECOND_US // 5)
+        elif name == "USR1":
+            if process.habit == "deaf":
+                self.hurt.append((process.pid, "USR1 that it does not catch"))
+                self._end_soon(process, 0)
+            else:
+                self.log.append("Current thread 0x00007f (most recent call first):")
         elif process.habit == "stuck":
             return
         elif name == "KILL":
@@ -237,6 +276,7 @@ class World:
             if clean:
                 self.checkpoint = self.trainer.step
                 self._beat(self.trainer, "stopped")
+                self.shelf.give_back(process.pid, process.start_ticks)
             self.trainer = None
             if parent is not None and not parent.told and self.respawn_us is not None:
                 self.respawn_at_us = self.now_us + self.respawn_us

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 
 from agentops.commands.base import Command, Completed, Malformed, Observation
+from agentops.commands.clearing import MoveAside, RemoveSegments
 from agentops.commands.deploy import DeployFiles
 from agentops.commands.files import FileDigest, TailLog
 from agentops.commands.gpu import GpuProcesses, GpuStatus
@@ -39,10 +40,12 @@ _ALL: tuple[type[Command], ...] = (
     Launch,
     ListProcesses,
     Locks,
+    MoveAside,
     Observe,
     Ports,
     ProbeHost,
     ReadHeartbeat,
+    RemoveSegments,
     RunArgv,
     SharedMemory,
     SignalProcess,

@@ -13,6 +13,7 @@ from journal.events import Effect, Retry
 class Segment(Observation):
     """One file of /dev/shm. held_by are pids that map it or have it open.
 
+    held_since_ticks are their start ticks, in the same order; 0 for one that has ended meanwhile.
     creator_pid is read from names that carry one; its being alive may be a reused pid's. orphaned
     is True only if all processes could be seen and none holds it.
     """
@@ -22,7 +23,9 @@ class Segment(Observation):
     used_bytes: Count
     uid: Count
     age_s: Count
+    inode: Count
     held_by: tuple[Count, ...]
+    held_since_ticks: tuple[Count, ...]
     creator_pid: Count | None
     creator_alive: bool | None
     orphaned: bool
@@ -51,7 +54,9 @@ class _RawSegment(Observation):
     used_bytes: Count
     uid: Count
     age_s: Count
+    inode: Count
     held_by: tuple[Count, ...]
+    held_since_ticks: tuple[Count, ...]
     creator_pid: Count | None
     creator_alive: bool | None
 
@@ -60,6 +65,7 @@ class SharedMemory(ScriptCommand):
     """Shared memory: free bytes, and which segments nobody holds any more."""
 
     name: ClassVar[str] = "shared_memory"
+    parser_version: ClassVar[int] = 2
     effect: ClassVar[Effect] = "observes"
     intrusiveness: ClassVar[int] = 1
     retry: ClassVar[Retry] = "repeat"

@@ -5,13 +5,14 @@ for it, and answers deny where nothing else is shown. Not here: choosing command
 (``agentops.policy.decide``), or putting questions to people.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
 from agentops.commands.base import Command
 from agentops.hosts import Host
 from agentops.policy.canonical import digest
-from agentops.policy.config import PolicyConfig, Standing
+from agentops.policy.config import PolicyConfig, Purpose, Standing
 from agentops.policy.decision import Decision, Run, binding
 from agentops.policy.guards import CURED_BY_LOOKING, ask_all
 from agentops.policy.rules import forbidden, situation
@@ -21,6 +22,12 @@ from agentops.policy.view import look
 Answer = Literal["allow", "deny", "ask", "probe_first"]
 # Commands that run whatever they are told: each needs a person, on every tier.
 FREE = frozenset({"run_argv"})
+_PURPOSE: Mapping[str, Purpose] = {
+    "signal_process": "signal",
+    "launch": "relaunch",
+    "move_aside": "clear",
+    "remove_segments": "clear",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,12 +174,7 @@ def _as_run(command: Command, decision: Decision | None) -> Run:
     """The command as guards see it: the decision's own run, or one made of a direct wish."""
     if decision is not None and isinstance(decision.action, Run):
         return decision.action
-    purpose: Literal["signal", "deploy", "relaunch"] = "deploy"
-    if command.name == "signal_process":
-        purpose = "signal"
-    elif command.name == "launch":
-        purpose = "relaunch"
-    return Run(purpose, command.name, command.arguments())
+    return Run(_PURPOSE.get(command.name, "deploy"), command.name, command.arguments())
 
 
 def _standing(command: Command, config: PolicyConfig, host: Host) -> Standing | None:

@@ -15,9 +15,9 @@ from agentops.errors import ConfigError
 from agentops.policy.canonical import digest
 from journal.events import JsonObject
 
-Purpose = Literal["probe", "wait", "signal", "deploy", "relaunch", "reconcile"]
+Purpose = Literal["probe", "wait", "signal", "deploy", "clear", "relaunch", "reconcile"]
 Tier = Literal["dev", "prod", "unknown"]
-SignalName = Literal["INT", "TERM", "KILL", "CONT", "HUP"]
+SignalName = Literal["INT", "TERM", "KILL", "CONT", "HUP", "USR1", "USR2"]
 Rung = Literal["request", "interrupt", "interrupt_again", "terminate", "kill"]
 Need = Literal["requested", "stalled", "diverged", "failed", "gone", "repair"]
 HypothesisName = Literal["H1", "H2", "H3", "H4", "H5", "H6", "H7"]
@@ -59,10 +59,16 @@ class Grace(_Part):
 
 
 class Stop(_Part):
-    """The ladder of one job."""
+    """The ladder of one job.
+
+    dump_signal is one that the job answers by writing the stacks of its threads to its log; dump_s
+    is how long that takes.
+    """
 
     rungs: tuple[Rung, ...] = ("interrupt", "interrupt_again", "terminate", "kill")
     request_file: str | None = None
+    dump_signal: Literal["USR1", "USR2"] | None = None
+    dump_s: Seconds = 2
     grace: Grace = Grace()
     respawn_s: Seconds = 3
     gpu_release_s: Seconds = 60
@@ -96,8 +102,22 @@ class Port(_Part):
         return range(self.first, min(self.first + self.tries, 65_536))
 
 
+class Lock(_Part):
+    """A file by which the job keeps a second start away; what it says names its owner."""
+
+    path: str = Field(pattern="^/")
+    says: Literal["pid", "pid_and_start_ticks"] = "pid"
+
+
+class SharedMemory(_Part):
+    """What the job needs of /dev/shm, and how the names of its own segments begin."""
+
+    names: tuple[Annotated[str, Field(pattern="^[^/]{3,}$")], ...] = Field(min_length=1)
+    free_mib: int = Field(ge=1)
+
+
 class Launch(_Part):
-    """How the job is started again."""
+    """How the job is started again; model is a folder of safetensors that it reads."""
 
     argv: tuple[str, ...] = Field(min_length=1)
     cwd: str
@@ -105,6 +125,7 @@ class Launch(_Part):
     env: dict[str, str] = {}
     manner: Literal["setsid", "tmux", "systemd_scope"] = "setsid"
     port: Port | None = None
+    model: str | None = None
     start_s: Seconds = 120
     advance_steps: int = Field(default=2, ge=1)
     settle_s: Seconds = 5
@@ -154,6 +175,8 @@ class Job(_Part):
     stop: Stop = Stop()
     progress: Progress
     launch: Launch | None = None
+    lock: tuple[Lock, ...] = ()
+    shared_memory: SharedMemory | None = None
     repair: tuple[Repair, ...] = ()
 
 

@@ -1,6 +1,6 @@
 """The safety predicates that no file can switch off.
 
-Here: G1-G11, G14-G16, each a named pure predicate over a view and an intended run; every one is
+Here: G1-G11, G14-G17, each a named pure predicate over a view and an intended run; every one is
 asked for every act and every answer is kept with the decision. Not here: approvals (G12) and freeze
 (G13), which ``agentops.policy.authorize`` asks at the door, nor configured rules.
 
@@ -13,7 +13,10 @@ from dataclasses import dataclass
 from pydantic import ValidationError
 
 from agentops.policy.decision import GuardResult, Run
+from agentops.policy.dumping import DUMP_SIGNALS
 from agentops.policy.ladder import grace_us, rung_of
+from agentops.policy.ledger import WITHOUT_FORCE
+from agentops.policy.leftovers import left_segments, stale_locks
 from agentops.policy.moves import WAIT_MAX_MS
 from agentops.policy.process import Process
 from agentops.policy.roles import is_protected
@@ -21,7 +24,7 @@ from agentops.policy.stopping import told
 from agentops.policy.view import View
 from journal.events import Identity
 
-ACTING = ("signal", "deploy", "relaunch")
+ACTING = ("signal", "deploy", "clear", "relaunch")
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,9 +67,9 @@ def g2_freshness(act: Intended) -> bool:
 
 def g3_escalation(act: Intended) -> bool:
     """The last rung's grace is over and the victim was seen alive after it; none starts at KILL."""
-    if not act.signal or act.victim is None or act.signal == "CONT":
+    if not act.signal or act.victim is None or act.signal in WITHOUT_FORCE:
         return True
-    before = [a for a in act.view.signals_to(act.victim) if a.signal != "CONT"]
+    before = [a for a in act.view.signals_to(act.victim) if a.signal not in WITHOUT_FORCE]
     if not before:
         return act.signal != "KILL"
     last = before[-1]
@@ -126,8 +129,14 @@ def g9_checkpoint(act: Intended) -> bool:
 
 
 def g10_can_answer(act: Intended) -> bool:
-    """The victim can be woken and has not ended: neither D nor Z."""
-    return not act.signal or (act.process is not None and act.process.state not in {"D", "Z", "X"})
+    """The victim can be woken, has not ended, and catches what it is asked for a dump with."""
+    if not act.signal:
+        return True
+    process = act.process
+    if process is None or process.state in {"D", "Z", "X"}:
+        return False
+    number = DUMP_SIGNALS.get(act.signal)
+    return number is None or number in process.signals_caught
 
 
 def g11_budget(act: Intended) -> bool:
@@ -151,6 +160,19 @@ def g15_paths(act: Intended) -> bool:
     return all(path.startswith("/") and ".." not in path.split("/") for path in paths)
 
 
+def g17_left_behind(act: Intended) -> bool:
+    """What is cleared away belonged to ended processes of the job, and nobody holds it."""
+    match act.run.command:
+        case "move_aside":
+            return any(act.run.arguments == found.arguments() for found in stale_locks(act.view))
+        case "remove_segments":
+            listed = act.run.arguments.get("segments")
+            known = [segment.arguments() for segment in left_segments(act.view)]
+            return isinstance(listed, list) and all(row in known for row in listed)
+        case _:
+            return act.run.purpose != "clear"
+
+
 def g16_bounded(act: Intended) -> bool:
     """A wait has a limit."""
     timeout = act.run.arguments.get("timeout_ms")
@@ -172,6 +194,7 @@ GUARDS: tuple[tuple[str, Callable[[Intended], bool], str], ...] = (
     ("G14", g14_connection, "no outcome is open"),
     ("G15", g15_paths, "paths are absolute and plain"),
     ("G16", g16_bounded, "waits are bounded"),
+    ("G17", g17_left_behind, "what is cleared was left by ended processes, and nobody holds it"),
 )
 # A look can make these pass; the others need another decision or a person.
 CURED_BY_LOOKING = frozenset({"G1", "G2", "G7"})

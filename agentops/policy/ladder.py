@@ -23,7 +23,7 @@ from agentops.policy import moves
 from agentops.policy.config import HypothesisName, Rung
 from agentops.policy.decision import Close, Expectation, Pause, Rejected, RuleHit, Step
 from agentops.policy.hypotheses import TITLES, Interrupted, Score, leader, live, weigh
-from agentops.policy.ledger import Act, deployed_paths
+from agentops.policy.ledger import WITHOUT_FORCE, Act, deployed_paths
 from agentops.policy.probing import next_probe
 from agentops.policy.process import INTERRUPT_BIT, Process
 from agentops.policy.roles import is_shell
@@ -65,7 +65,7 @@ def climb(view: View, process: Process, victim: Identity) -> Step:
         hit = RuleHit("G1", "the host's own check refused twice", refused[-1].events)
         return Step(Close("HANDED_OVER", reason, refused[-1].events), (hit,))
     acts = view.signals_to(victim)
-    climbing = tuple(act for act in acts if act.signal != "CONT")
+    climbing = tuple(act for act in acts if act.signal not in WITHOUT_FORCE)
     if process.state in {"T", "t"} and not any(act.signal == "CONT" for act in acts):
         hit = RuleHit("continue-stopped", "it is stopped and could not answer", view.listed)
         return Step(moves.signal(victim, "CONT"), (hit,), rung="interrupt")

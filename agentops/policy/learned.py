@@ -33,9 +33,11 @@ def learned_grace_s(events: Iterable[Event], job: str, *, before: str) -> int:
             case IncidentOpened():
                 jobs[name] = payload.job
             case CommandIntended() if payload.command == "signal_process":
-                if payload.arguments.get("signal") == "KILL":
+                signal = payload.arguments.get("signal")
+                if signal == "KILL":
                     killed.add(name)
-                signalled[name] = event.ts_us
+                if signal in {"INT", "TERM"}:
+                    signalled[name] = event.ts_us
             case VerdictReached() if payload.condition.get("kind") == "members_absent":
                 began = signalled.pop(name, None)
                 if began is not None and jobs.get(name) == job and name not in killed:

@@ -19,6 +19,8 @@ from journal.events import JsonObject
 
 BEAT = ("heartbeat", "seen")
 PORTS = (HOST, "listening_ports")
+SHARED_MEMORY = (HOST, "shared_memory")
+HELD_BY = "held_by"
 STUCK_SINCE = "uninterruptible_since_us"
 _TEXT_MAX = 400
 _FINITE = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
@@ -82,6 +84,21 @@ def learn(facts: FactTable, command: str, observation: JsonValue, source: Source
 def log_subject(path: str) -> str:
     """The fact subject of one log file."""
     return f"log:{path}"
+
+
+def lock_subject(path: str) -> str:
+    """The fact subject of one lock file."""
+    return f"lock:{path}"
+
+
+def model_subject(path: str) -> str:
+    """The fact subject of one model's folder."""
+    return f"model:{path}"
+
+
+def segment_subject(inode: int, name: str) -> str:
+    """The fact subject of one segment of shared memory; an inode may be given away again."""
+    return f"segment:{inode}:{name}"
 
 
 def file_subject(path: str) -> str:
@@ -210,6 +227,52 @@ def _ports(facts: FactTable, seen: JsonObject, source: Source) -> Learned:
     return Learned(facts.with_facts([source.fact(*PORTS, numbers)]))
 
 
+def _locks(facts: FactTable, seen: JsonObject, source: Source) -> Learned:
+    """Each lock file: whether it stands, what it says, and whether the kernel knows a holder."""
+    new = []
+    for row in _rows(seen, "files"):
+        said: JsonObject = {
+            "exists": row.get("exists") is True,
+            "text": row.get("pid_text"),
+            "held": bool(row.get("locks")),
+        }
+        new.append(source.fact(lock_subject(str(row.get("path"))), "seen", said))
+    return Learned(facts.with_facts(new))
+
+
+def _shared_memory(facts: FactTable, seen: JsonObject, source: Source) -> Learned:
+    """What lies there now; and for each segment everybody who was ever seen to hold it."""
+    new = [source.fact(*SHARED_MEMORY, dict(seen))]
+    for row in _rows(seen, "segments"):
+        inode, pids, starts = row.get("inode"), row.get("held_by"), row.get("held_since_ticks")
+        if not isinstance(inode, int) or not isinstance(pids, list) or not pids:
+            continue
+        subject = segment_subject(inode, str(row.get("name")))
+        known = facts.value(subject, HELD_BY)
+        holders: list[JsonValue] = list(known) if isinstance(known, list) else []
+        listed = starts if isinstance(starts, list) else []
+        for pid, start in zip(pids, listed, strict=False):
+            if [pid, start] not in holders:
+                holders.append([pid, start])
+        new.append(source.fact(subject, HELD_BY, holders))
+    return Learned(facts.with_facts(new))
+
+
+def _model(facts: FactTable, seen: JsonObject, source: Source) -> Learned:
+    """Whether the files are whole, and how many shards are not."""
+    broken = sum(row.get("problem") is not None for row in _rows(seen, "shards"))
+    said: JsonObject = {"intact": seen.get("intact") is True, "broken": broken}
+    return Learned(
+        facts.with_facts([source.fact(model_subject(_path(seen, source)), "seen", said)])
+    )
+
+
+def _rows(seen: JsonObject, key: str) -> list[JsonObject]:
+    """The objects in a list of an observation; nothing of anything else."""
+    listed = seen.get(key)
+    return [row for row in listed if isinstance(row, dict)] if isinstance(listed, list) else []
+
+
 def _wait(facts: FactTable, seen: JsonObject, source: Source) -> Learned:
     """A wait's end is something that the engine did, not what the host is: no fact."""
     condition = source.arguments.get("condition")
@@ -225,6 +288,9 @@ _READERS: Mapping[str, Callable[[FactTable, JsonObject, Source], Learned]] = {
     "file_digest": _digest,
     "gpu_status": _gpu,
     "ports": _ports,
+    "locks": _locks,
+    "shared_memory": _shared_memory,
+    "check_model": _model,
     "probe_host": _host,
     "wait_until": _wait,
 }

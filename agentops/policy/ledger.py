@@ -16,6 +16,8 @@ Role = Literal["trainer", "worker", "supervisor"]
 # A failed act's answer could not be read or was a failure: it may have changed something.
 MAYBE = frozenset({"in_doubt", "unknown", "failed"})
 Settled = Literal["done", "not_done", "unknown"]
+# Signals that ask nobody to end.
+WITHOUT_FORCE = frozenset({"CONT", "USR1", "USR2"})
 
 
 @dataclass(frozen=True, slots=True)

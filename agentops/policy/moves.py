@@ -86,6 +86,27 @@ def listening_ports() -> Run:
     return Run("probe", "ports", {})
 
 
+def locks(view: View, purpose: Purpose = "probe") -> Run:
+    """Look at the job's lock files."""
+    paths: list[JsonValue] = [lock.path for lock in view.job.lock]
+    return Run(purpose, "locks", {"paths": paths})
+
+
+def shared_memory(purpose: Purpose = "probe") -> Run:
+    """Look at what lies in shared memory, and who holds it."""
+    return Run(purpose, "shared_memory", {})
+
+
+def inspect_process(pid: int) -> Run:
+    """Look at one process closely: where it waits in the kernel, its files and sockets."""
+    return Run("probe", "inspect_process", {"pid": pid})
+
+
+def check_model(path: str) -> Run:
+    """Look whether a model's files are whole."""
+    return Run("probe", "check_model", {"path": path})
+
+
 def launch(job_name: str, launch_id: str, port: int | None) -> Run:
     """Start the job again as its configuration says."""
     arguments: JsonObject = {"job": job_name, "launch_id": launch_id}

@@ -42,6 +42,9 @@ def observing(view: View) -> Step | None:
                 return Step(moves.file_digest(file.path), (hit,))
     if view.job.progress.log is not None and view.probing("tail_log").ran == 0:
         return _look(view, "tail_log")
+    if view.job.shared_memory is not None and view.probing("shared_memory").ran == 0:
+        hit = RuleHit("observe", "which segments do the job's processes hold?")
+        return Step(moves.shared_memory(), (hit,))
     return None
 
 

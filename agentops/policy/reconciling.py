@@ -5,10 +5,20 @@ Here: for each kind of act, the look that tells whether it took effect, and the 
 unknown. Not here: the acts themselves.
 """
 
+from collections.abc import Callable, Mapping
+
+from pydantic import JsonValue
+
 from agentops.policy import moves
-from agentops.policy.decision import Close, Judge, Pause, RuleHit, Step
+from agentops.policy.decision import Close, Judge, Pause, RuleHit, Run, Step
 from agentops.policy.hypotheses import Interrupted, interrupt_in_log
-from agentops.policy.learning import BEAT, beat_value, file_subject
+from agentops.policy.learning import (
+    BEAT,
+    SHARED_MEMORY,
+    beat_value,
+    file_subject,
+    lock_subject,
+)
 from agentops.policy.ledger import Act, deployed_paths
 from agentops.policy.process import Process
 from agentops.policy.processes import ProcessTable
@@ -27,13 +37,7 @@ def reconciling(view: View) -> Step | None:
         if act.open:
             if view.probing("list_processes").failed_in_row >= ATTEMPTS_MAX:
                 return _blind(act)
-            match act.command:
-                case "deploy_files":
-                    return _deploy(view, act)
-                case "launch":
-                    return _launch(view, act)
-                case _:
-                    return _signal(view, act)
+            return _SETTLERS.get(act.command, _signal)(view, act)
     return None
 
 
@@ -111,6 +115,41 @@ def _digests(act: Act) -> dict[str, object]:
     return {str(f.get("path")): f.get("sha256") for f in listed if isinstance(f, dict)}
 
 
+def _moved(view: View, act: Act) -> Step:
+    """Whether the lock still stands, and says the same."""
+    seen = view.fact(lock_subject(str(act.arguments.get("path"))), "seen")
+    if seen is None or seen.order <= act.last_order:
+        return _looked(view, act, moves.locks(view, "reconcile"))
+    said = seen.value if isinstance(seen.value, dict) else {}
+    if said.get("exists") is True and said.get("text") == act.arguments.get("text"):
+        return _settle(act, "refuted", "the lock stands as it stood", seen.event)
+    return _settle(act, "confirmed", "the lock does not stand there any more", seen.event)
+
+
+def _removed(view: View, act: Act) -> Step:
+    """Whether any of the segments is left; a part of them is not the whole."""
+    seen = view.fact(*SHARED_MEMORY)
+    if seen is None or seen.order <= act.last_order:
+        return _looked(view, act, moves.shared_memory("reconcile"))
+    said = seen.value if isinstance(seen.value, dict) else {}
+    sent, left = act.arguments.get("segments"), said.get("segments")
+    there = {(row.get("name"), row.get("inode")) for row in _objects(left)}
+    if any((row.get("name"), row.get("inode")) in there for row in _objects(sent)):
+        return _settle(act, "refuted", "a segment lies where it lay", seen.event)
+    return _settle(act, "confirmed", "none of the segments is left", seen.event)
+
+
+def _looked(view: View, act: Act, look: Run) -> Step:
+    """The look that settles *act*, unless it fails again and again."""
+    if view.probing(look.command).failed_in_row >= ATTEMPTS_MAX:
+        return _blind(act)
+    return Step(look, (RuleHit("G14", f"whether {act.command} took effect", act.events),))
+
+
+def _objects(value: JsonValue) -> list[JsonObject]:
+    return [row for row in value if isinstance(row, dict)] if isinstance(value, list) else []
+
+
 def _launch(view: View, act: Act) -> Step:
     hit = RuleHit("G14", "a launch's outcome is unknown", act.events)
     launch_id = act.arguments.get("launch_id")
@@ -137,3 +176,11 @@ def _launch_missing(view: View, act: Act, table: ProcessTable) -> Step:
     if table.at_us < due:
         return Step(moves.list_processes("reconcile"), (hit,))
     return _settle(act, "refuted", "no process carries the launch id", table.event)
+
+
+_SETTLERS: Mapping[str, Callable[[View, Act], Step]] = {
+    "deploy_files": _deploy,
+    "launch": _launch,
+    "move_aside": _moved,
+    "remove_segments": _removed,
+}

@@ -10,8 +10,9 @@ from agentops.policy.config import Launch
 from agentops.policy.decision import Close, Expectation, Judge, Pause, RuleHit, Step
 from agentops.policy.learning import BEAT, file_subject, finite
 from agentops.policy.ledger import Act, Sample, deployed_paths
+from agentops.policy.leftovers import clearing
 from agentops.policy.needs import due_repairs
-from agentops.policy.preflight import port_for, preflight
+from agentops.policy.preflight import model_whole, port_for, port_found, preflight
 from agentops.policy.view import ENDED_STATES, SECOND_US, View
 from journal.events import JsonObject
 
@@ -102,7 +103,10 @@ def relaunching(view: View, job_name: str, need: str) -> Step | None:
     return (
         _would_fail_again(view, need)
         or _crash_loop(view)
-        or preflight(view, launch, not_before_us=_backoff_until(view))
+        or preflight(view, not_before_us=_backoff_until(view))
+        or clearing(view)
+        or model_whole(view, launch)
+        or port_found(view, launch)
         or _start(view, launch, job_name)
     )
 

@@ -16,6 +16,8 @@ from journal.events import Effect
 EFFECT_OF: dict[str, Effect] = {
     "signal_process": "destroys",
     "deploy_files": "changes",
+    "move_aside": "changes",
+    "remove_segments": "destroys",
     "launch": "changes",
 }
 

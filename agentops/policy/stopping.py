@@ -6,6 +6,7 @@ proof of absence. Not here: one victim's ladder (``agentops.policy.ladder``).
 
 from agentops.policy import moves
 from agentops.policy.decision import Close, Judge, Pause, RuleHit, Step
+from agentops.policy.dumping import dumping
 from agentops.policy.ladder import climb, grace_us
 from agentops.policy.ledger import Judged
 from agentops.policy.process import Process
@@ -57,7 +58,7 @@ def _one(view: View, table: ProcessTable, process: Process) -> Step | None:
     victim = table.identity(process)
     if process in view.roles.supervisors and told(view, process, victim):
         return None
-    return climb(view, process, victim)
+    return dumping(view, process, victim) or climb(view, process, victim)
 
 
 def told(view: View, process: Process, victim: Identity) -> bool:

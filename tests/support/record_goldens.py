@@ -1,4 +1,4 @@
-"""Record the goldens of all commands from a real host: ``python -m tests.support.record_goldens``.
+"""Record goldens from a real host: ``python -m tests.support.record_goldens [COMMAND…]``.
 
 Each command is run in the trap box, in Python and, where it has one, in sh; a golden holds what the
 host said and what the parser made of it. Run it after a script or a parser changed on purpose.
@@ -11,7 +11,7 @@ import os
 import platform
 import struct
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -26,6 +26,9 @@ from tests.support.twins import shell_twin_argv
 
 FOLDER = Path(__file__).parents[1] / "golden" / "commands"
 IDLE = ("sleep", "1000")
+# A pid that no process has: the kernel gives the highest numbers away last.
+ENDED = 4_194_000
+SEGMENT = f"torch_{ENDED}_1_0"
 CGROUPS = Path("/proc/self/cgroup")
 
 
@@ -37,19 +40,28 @@ def stage(box: Box) -> dict[str, object]:
     (folder / "heartbeat.json").write_bytes((contract / "heartbeat_training.json").read_bytes())
     (folder / "train.log").write_bytes(b"step=1 loss=4.2\nstep=2 loss=\xff\x1b[31m4.1\npartial")
     (folder / "config.json").write_text("{}")
+    (folder / "stale.lock").write_text(f"{ENDED}\n")
     header = json.dumps({"w": {"dtype": "F32", "shape": [2], "data_offsets": [0, 8]}}).encode()
     shard = struct.pack("<Q", len(header)) + header + b"\0" * 8
     (folder / "model.safetensors").write_bytes(shard)
     smi = box.directory / "bin" / "nvidia-smi"
     smi.write_text(FAKE_SMI)
     smi.chmod(0o755)
+    # Made in the box: /dev/shm is where its commands look.
+    box.run_inside(("sh", "-c", f"head -c 4096 /dev/zero > /dev/shm/{SEGMENT}"))
     victim = box.start_inside(IDLE, env={"AGENTOPS_LAUNCH_ID": "launch-7"})
     others = [box.start_inside(IDLE).identity for _ in range(2)]
     terminal = {"TMUX_TMPDIR": str(folder)}
     box.start_inside(("tmux", "-D"), env=terminal)
     run = ("tmux", "new-session", "-d", "-s", "train", "sh", "-c", "echo step=7; exec sleep 999")
     wait_for(lambda: box.run_inside(run, env=terminal).returncode == 0 or None, 5, "tmux session")
-    return {"folder": str(folder), "victim": victim.identity, "others": others}
+    inode = int(box.run_inside(("stat", "-c", "%i", f"/dev/shm/{SEGMENT}")).stdout)
+    return {
+        "folder": str(folder),
+        "victim": victim.identity,
+        "others": others,
+        "inode": inode,
+    }
 
 
 # Devices as measured on an H200 with driver 580 (uuid replaced), processes as from the same run.
@@ -84,6 +96,10 @@ def staged(place: Mapping[str, object]) -> Iterator[tuple[str, Command]]:
         "observe": {"what": everything, "heartbeat_path": heartbeat, "disk_paths": ["/"]},
         "inspect_process": {"pid": victim.pid},
         "shared_memory": {},
+        "remove_segments": {
+            "segments": [{"name": SEGMENT, "inode": place["inode"], "creator_pid": ENDED}]
+        },
+        "move_aside": {"path": f"{folder}/stale.lock", "text": str(ENDED), "owner_pid": ENDED},
         "disk_free": {"paths": ["/", "/nope"]},
         "ports": {},
         "locks": {"paths": [f"{folder}/train.log", "/nope"]},
@@ -122,8 +138,8 @@ def staged(place: Mapping[str, object]) -> Iterator[tuple[str, Command]]:
         )
 
 
-async def record() -> None:
-    """Run all commands by both scripts, each on a stage of its own."""
+async def record(wanted: Sequence[str]) -> None:
+    """Run all commands by both scripts, each on a stage of its own; write those that are wanted."""
     source = f"{platform.freedesktop_os_release()['PRETTY_NAME']}, trap box over ssh"
     for variant in ("python", "sh"):
         # Every session of the box finds the stage's tmux, and not this machine's.
@@ -140,7 +156,9 @@ async def record() -> None:
                     seen = command.parse(ran.completed)
                     assert isinstance(seen, TmuxSeen)
                     place["pane"] = seen.panes[0].foreground
-                write(FOLDER / name / f"debian_12_{variant}.json", source, command, ran.completed)
+                if not wanted or name in wanted:
+                    path = FOLDER / name / f"debian_12_{variant}.json"
+                    write(path, source, command, ran.completed)
             await transport.close()
 
 
@@ -178,4 +196,4 @@ def write(path: Path, source: str, command: Command, completed: Completed) -> No
 
 
 if __name__ == "__main__":
-    asyncio.run(record())
+    asyncio.run(record(sys.argv[1:]))

@@ -5,7 +5,9 @@ staged (STAGE_FIRST in the environment), and what any later start meets.
 """
 
 import contextlib
+import faulthandler
 import json
+import mmap
 import os
 import signal
 import socket
@@ -16,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 HERE = Path(sys.argv[0]).resolve().parent
-POLL_S = 0.02
+SHM = Path("/dev/shm")  # noqa: S108 - the stage's own
 
 
 def start_ticks() -> int:
@@ -50,6 +52,7 @@ class Trainer:
         self.sequence = 0
         saved = self.out / "checkpoint.json"
         self.step = json.loads(saved.read_text())["step"] if saved.exists() else 0
+        self.shared: list[mmap.mmap] = []
         self.resumed = self.step or None
         self.began = self.step
 
@@ -166,14 +169,23 @@ def take_place(trainer: Trainer) -> socket.socket | None:
                 " metadata, file not fully covered"
             )
             raise SystemExit(1)
-    if trainer.start.get("shm_full"):
-        (HERE / "shm" / f"psm_{os.getpid():08x}").write_bytes(b"\0" * 262_144)
+    if trainer.all["start"].get("shm_full"):
+        share(trainer, f"psm_{os.urandom(4).hex()}")
     if not trainer.start.get("port_taken"):
         return None
     listener = socket.socket()
     listener.bind(("127.0.0.1", int(os.environ.get("JOB_PORT", trainer.all["port"]))))
     listener.listen()
     return listener
+
+
+def share(trainer: Trainer, name: str) -> None:
+    """Fill and hold a segment of shared memory; nobody removes it at the end."""
+    size = 3 << 19
+    with (SHM / name).open("w+b") as file:
+        file.write(b"\0" * size)
+        file.flush()
+        trainer.shared.append(mmap.mmap(file.fileno(), size))
 
 
 def give_back_lock() -> None:
@@ -224,6 +236,8 @@ def main() -> None:
     """Start as the habits say."""
     trainer = Trainer(json.loads((HERE / "habits.json").read_text()))
     trainer.out.mkdir(exist_ok=True)
+    # Asked for the stacks of its threads, it writes them to its log.
+    faulthandler.register(signal.SIGUSR1, all_threads=True)
     listener = take_place(trainer)
     start_workers(trainer, hold_memory(trainer))
     interrupt, terminate = trainer.how("interrupt"), trainer.how("terminate")

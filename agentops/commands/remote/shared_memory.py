@@ -6,7 +6,7 @@ import os
 import re
 import time
 
-from agentops.commands.remote.identity import answer, read_bytes
+from agentops.commands.remote.identity import answer, read_bytes, start_ticks
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -65,7 +65,9 @@ def main() -> None:
                 "used_bytes": found.st_blocks * 512,
                 "uid": found.st_uid,
                 "age_s": max(0, int(now - found.st_mtime)),
+                "inode": found.st_ino,
                 "held_by": held.get(short, []),
+                "held_since_ticks": [start_ticks(pid) for pid in held.get(short, [])],
                 "creator_pid": creator_pid,
                 "creator_alive": None if creator_pid is None else os.path.exists("/proc/%d" % creator_pid),  # noqa: E501
             })  # fmt: skip
