@@ -2,22 +2,29 @@
 
 Here: what policy knows when somebody wishes for a command directly (freeze, questions, answers),
 and the order of wish, question, answer and act. A question is journalled before anybody is asked,
-and bound to verb, argv, host key, identities and policy version. Not here: who may answer
-(``agentops.recover.approving``), commands that the engine decides on (``agentops.recover``).
+and bound to verb, argv, host key, identities and policy version; before a yes is used its victims
+are observed again. Not here: who may answer (``agentops.recover.approving``), commands that the
+engine decides on (``agentops.recover``).
 """
 
 import asyncio
+import os
 from dataclasses import dataclass
+from pathlib import Path
 
 from agentops.commands import Command
+from agentops.commands.processes import ListProcesses, ProcessTable
 from agentops.executor import Executed, Executor
-from agentops.hosts import Host
+from agentops.hosts import Host, Layer
+from agentops.leases import HostBusy
 from agentops.policy import Authorization, PolicyConfig, PolicyState, authorize, fold
-from agentops.policy.asking import Question, question_for
+from agentops.policy.asking import Party, Question, question_for
+from agentops.policy.cards import Card
 from agentops.policy.ledger import Terms
 from agentops.policy.state import APPROVAL
+from agentops.transport.layers import wrap
 from journal import Actor, Clock, Event, HostRef, Journal, NewEvent, Reader
-from journal.events import CommandIntended
+from journal.events import ApprovalExpired, CommandDenied, CommandIntended, Payload
 
 _TELLING = frozenset(
     {
@@ -55,6 +62,32 @@ class Wish:
     actor: Actor | None = None
 
 
+def this_party() -> Party:
+    """Who this process is, as one who asks or answers; without /proc only the user is known."""
+    found = [os.getpid()]
+    leader = os.getsid(0)
+    while found[-1] not in {leader, 1}:
+        try:
+            stat = Path(f"/proc/{found[-1]}/stat").read_text("utf-8", "replace")
+        except OSError:
+            break
+        above = int(stat.rpartition(")")[2].split()[1])
+        if above == 0:
+            break
+        found.append(above)
+    return Party(os.getuid(), tuple(found))
+
+
+def by_layer(card: Card) -> tuple[tuple[str, tuple[str, ...]], ...]:
+    """What each layer of the card's route is told to run, outermost first; empty where unsaid."""
+    if not card.argv:
+        return ()
+    machine, *inside = card.route or ("unknown",)
+    layers = tuple(Layer.from_text(word) for word in inside)
+    names = (machine, *inside)
+    return tuple((name, wrap(layers[place:], card.argv)) for place, name in enumerate(names))
+
+
 def known_of(reader: Reader, host: Host) -> PolicyState:
     """What the journal says that bears on a direct wish: freeze, questions, answers, used ones."""
     state = PolicyState(terms=Terms(tier=host.tier, host=host.name))
@@ -70,26 +103,124 @@ async def carry_out(
 ) -> Executed | Waits:
     """Run what is wished for where policy allows it; put the question where a person must say yes.
 
-    An answered question is used by the command that it is bound to, once.
+    An answered question is used by the command that it is bound to, once, and only while its
+    victims are still those processes.
 
     Raises:
         journal.JournalError: something could not be made durable; nothing was sent after that.
     """
-    state = await asyncio.to_thread(known_of, journal.reader(), wish.host)
-    now_us = clock.wall_us()
-    answer = authorize(wish.command, None, state, config, wish.host, now_us)
-    if answer.answer != "ask":
-        return await executor.execute(
+    door = _Door(wish, executor, journal, clock, config)
+    state, answer = await door.ask_policy()
+    if answer.answer == "ask":
+        return await door.question(state, answer)
+    if not _rests_on_a_yes(answer):
+        return await door.execute(state)
+    try:
+        # Who holds the lease uses the yes: two who read it as unused at once would act twice.
+        with executor.acting(wish.host):
+            return await _use(door)
+    except HostBusy as busy:
+        return await door.deny(Authorization("deny", "acting-lease", str(busy)))
+
+
+async def _use(door: "_Door") -> Executed | Waits:
+    """Act on a yes, if it is still there and the world is still the one that it was given for."""
+    state, answer = await door.ask_policy()
+    if answer.answer == "ask":
+        return await door.question(state, answer)
+    if _rests_on_a_yes(answer) and door.wish.command.victims():
+        refusal = await _seen_again(door, answer.rule.removeprefix(APPROVAL))
+        if refusal is not None:
+            return refusal
+    return await door.execute(state)
+
+
+def _rests_on_a_yes(answer: Authorization) -> bool:
+    return answer.answer == "allow" and answer.rule.startswith(APPROVAL)
+
+
+async def _seen_again(door: "_Door", approval_id: str) -> Executed | None:
+    """Observe the victims; a refusal where one is no longer there, or cannot be seen."""
+    looked = await door.executor.execute(
+        ListProcesses(),
+        door.wish.host,
+        state=PolicyState(),
+        reason=f"the victims of approval {approval_id}, before it is used",
+        incident=door.wish.incident,
+    )
+    table = looked.observation
+    if not isinstance(table, ProcessTable):
+        reason = "its victims could not be observed again; the approval is kept"
+        return await door.deny(Authorization("deny", f"{APPROVAL}{approval_id} unseen", reason))
+    there = {table.identity(row) for row in table.processes}
+    gone = [victim for victim in door.wish.command.victims() if victim not in there]
+    if not gone:
+        return None
+    pids = ", ".join(str(victim.pid) for victim in gone)
+    reason = f"stale: pid {pids} is no longer the process that was approved"
+    await door.append(ApprovalExpired(approval_id=approval_id, reason=reason))
+    return await door.deny(Authorization("deny", f"{APPROVAL}{approval_id} stale", reason))
+
+
+@dataclass(frozen=True, slots=True)
+class _Door:
+    """One wish and what it takes to carry it out."""
+
+    wish: Wish
+    executor: Executor
+    journal: Journal
+    clock: Clock
+    config: PolicyConfig
+
+    async def ask_policy(self) -> tuple[PolicyState, Authorization]:
+        """What is known now, and what policy says to it."""
+        state = await asyncio.to_thread(known_of, self.journal.reader(), self.wish.host)
+        now_us = self.clock.wall_us()
+        return state, authorize(self.wish.command, None, state, self.config, self.wish.host, now_us)
+
+    async def question(self, state: PolicyState, answer: Authorization) -> Waits:
+        """Put the question, unless it is open already."""
+        question = question_for(
+            self.wish.command,
+            answer,
+            state,
+            self.config,
+            self.wish.host,
+            self.clock.wall_us(),
+            this_party(),
+        )
+        asked = None if question.request is None else await self.append(question.request)
+        return Waits(question, answer, asked)
+
+    async def execute(self, state: PolicyState) -> Executed:
+        """Through the one door to the world."""
+        wish = self.wish
+        return await self.executor.execute(
             wish.command, wish.host, state=state, reason=wish.reason, incident=wish.incident
         )
-    question = question_for(wish.command, answer, state, config, wish.host, now_us)
-    if question.request is None:
-        return Waits(question, answer, None)
-    draft = NewEvent(
-        question.request,
-        incident=wish.incident,
-        host=HostRef(wish.host.name, wish.host.fingerprint or wish.host.transport),
-        actor=wish.actor,
-    )
-    (asked,) = await asyncio.to_thread(journal.append, draft)
-    return Waits(question, answer, asked)
+
+    async def deny(self, answer: Authorization) -> Executed:
+        """Record that nothing was done, and why."""
+        command = self.wish.command
+        denial = CommandDenied(
+            command=command.name,
+            arguments=command.arguments(),
+            victims=command.victims(),
+            decision_id=None,
+            rule=answer.rule,
+            reason=answer.reason,
+        )
+        denied = await self.append(denial)
+        return Executed(answer, (denied,), denied, None)
+
+    async def append(self, payload: Payload) -> Event:
+        """Make one event about this wish durable."""
+        host = self.wish.host
+        draft = NewEvent(
+            payload,
+            incident=self.wish.incident,
+            host=HostRef(host.name, host.fingerprint or host.transport),
+            actor=self.wish.actor,
+        )
+        (event,) = await asyncio.to_thread(self.journal.append, draft)
+        return event

@@ -214,24 +214,40 @@ class ProposalReceived(Payload):
 
 
 class ApprovalRequested(Payload):
-    """A person was asked. ``digest`` binds verb, argv, host key, identities and policy version."""
+    """A person was asked. ``digest`` binds verb, argv, host key, identities and policy version.
+
+    asker_processes are the asking process and those above it, up to its session's leader; they
+    and asker_uid say who may not answer. None and empty where nobody knows.
+    """
 
     kind: Literal["approval_requested"] = "approval_requested"
     approval_id: str
     digest: str
     command: str
+    effect: Effect
     arguments: JsonObject
+    argv: tuple[str, ...]
+    route: tuple[str, ...]
+    tier: str
     victims: tuple[Identity, ...]
     rule: str
+    asker_uid: int | None
+    asker_processes: tuple[int, ...]
     expires_at_us: int
 
 
 class ApprovalGranted(Payload):
-    """A person said yes, once."""
+    """A person said yes, once.
+
+    operator is the public key of the operator whose signature stands beside it, in hex; both are
+    None where another user of the machine said yes.
+    """
 
     kind: Literal["approval_granted"] = "approval_granted"
     approval_id: str
     digest: str
+    operator: str | None = None
+    signature: str | None = None
 
 
 class ApprovalRefused(Payload):

@@ -13,10 +13,32 @@ from journal.kinds import PAYLOADS
 
 Upcaster = Callable[[JsonObject], JsonObject]
 
-_SCHEMAS: Mapping[str, int] = {}
+
+def _approval_requested_2(data: JsonObject) -> JsonObject:
+    """The first shape said neither what would be sent, by which way, nor who asked."""
+    unsaid: JsonObject = {
+        "effect": "destroys",
+        "argv": [],
+        "route": [],
+        "tier": "unknown",
+        "asker_uid": None,
+        "asker_processes": [],
+    }
+    return unsaid | data
+
+
+def _approval_granted_2(data: JsonObject) -> JsonObject:
+    """The first shape had no signature."""
+    return {"operator": None, "signature": None} | data
+
+
+_SCHEMAS: Mapping[str, int] = {"approval_requested": 2, "approval_granted": 2}
 """Kinds whose schema is no longer 1."""
 
-UPCASTERS: Mapping[tuple[str, int], Upcaster] = {}
+UPCASTERS: Mapping[tuple[str, int], Upcaster] = {
+    ("approval_requested", 1): _approval_requested_2,
+    ("approval_granted", 1): _approval_granted_2,
+}
 """(kind, old schema) -> the step to old + 1."""
 
 

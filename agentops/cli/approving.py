@@ -1,19 +1,26 @@
-"""``agentops approvals|approve|deny`` and ``freeze|thaw``: a person's word over the engine's."""
+"""``agentops approvals|approve|deny``, ``freeze|thaw``, ``operator``: a person's word over all."""
 
 import argparse
+import os
+from pathlib import Path
 
+from agentops.approvals import by_layer, this_party
 from agentops.cli.context import (
     add_journal_option,
     add_json_option,
-    open_journal,
+    open_as_guest,
     open_reader,
     settings_for,
 )
+from agentops.cli.passphrases import ask_passphrase, new_passphrase
+from agentops.cli.policies import policy_for
 from agentops.cli.printing import console, emit, local_time, say
 from agentops.cli.status import Status
+from agentops.config import Settings
 from agentops.errors import UsageError
-from agentops.policy.cards import Card
+from agentops.policy.cards import Card, argv_line
 from agentops.recover.approving import approve, freeze, open_questions, refuse, thaw
+from agentops.recover.operator import make_key, read_key
 from journal import HostRef, SystemClock
 
 
@@ -23,6 +30,13 @@ def register(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") ->
     listing.set_defaults(run=_list)
     granting = commands.add_parser("approve", help="say yes to one question, once")
     granting.add_argument("approval", metavar="ID", help="or an unambiguous prefix")
+    granting.add_argument(
+        "--operator-key",
+        type=Path,
+        metavar="FILE",
+        help="sign with this key (default: $AGENTOPS_OPERATOR_KEY, operator.pem of your"
+        " configuration)",
+    )
     granting.set_defaults(run=_approve)
     denying = commands.add_parser("deny", help="say no to one question")
     denying.add_argument("approval", metavar="ID", help="or an unambiguous prefix")
@@ -39,7 +53,16 @@ def register(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") ->
             "--reason", default="no reason given", metavar="TEXT", help="why; it goes on record"
         )
         parser.set_defaults(run=run)
-    for parser in (listing, granting, denying, freezing, thawing):
+    operators = commands.add_parser("operator", help="the key that a person says yes with")
+    making = operators.add_subparsers(metavar="WHAT", required=True).add_parser(
+        "init", help="draw a key, seal it with a passphrase, name it in policy.toml"
+    )
+    making.add_argument("--key", type=Path, metavar="FILE", help="where the key goes")
+    making.add_argument(
+        "--no-passphrase", action="store_true", help="whoever can read the file can say yes"
+    )
+    making.set_defaults(run=_operator_init)
+    for parser in (listing, granting, denying, freezing, thawing, making):
         add_json_option(parser)
         add_journal_option(parser)
 
@@ -47,19 +70,23 @@ def register(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") ->
 def _list(arguments: argparse.Namespace) -> Status:
     cards = open_questions(open_reader(settings_for(arguments)), SystemClock().wall_us())
     if arguments.json:
-        emit({"approvals": [_fields(card) for card in cards]})
+        emit({"approvals": [card_fields(card) for card in cards]})
     else:
         for card in cards:
-            _show(card)
+            show_card(card)
         if not cards:
             say("nothing waits for an answer")
     return Status.YES
 
 
-def _fields(card: Card) -> dict[str, object]:
+def card_fields(card: Card) -> dict[str, object]:
+    """The card as JSON."""
     return {
         "approval": card.approval_id,
         "host": card.host,
+        "tier": card.tier,
+        "effect": card.effect,
+        "layers": [{"layer": name, "argv": list(argv)} for name, argv in by_layer(card)],
         "command": card.command,
         "arguments": card.arguments,
         "victims": [victim.model_dump(mode="json") for victim in card.victims],
@@ -71,28 +98,62 @@ def _fields(card: Card) -> dict[str, object]:
     }
 
 
-def _show(card: Card) -> None:
-    for line in card.lines():
-        console().print(line, soft_wrap=True)
-    console().print(f"  expires     {local_time(card.expires_at_us)}")
+def show_card(card: Card) -> None:
+    """The card on standard output."""
+    layers = (f"  on {name:<8} {argv_line(argv)}" for name, argv in by_layer(card))
+    for line in (*card.lines(), *layers, f"  expires     {local_time(card.expires_at_us)}"):
+        console().print(line, soft_wrap=True, markup=False, highlight=False)
 
 
 def _answered(arguments: argparse.Namespace, card: Card, answer: str) -> Status:
     if arguments.json:
         emit({"approval": card.approval_id, "answer": answer, "incident": card.incident})
     else:
-        say(f"{answer}: {card.command} on {card.host}; run `agentops recover` again to go on")
+        again = "agentops do" if card.incident is None else "agentops recover"
+        say(f"{answer}: {card.command} on {card.host}; run the same `{again}` again to go on")
     return Status.YES
 
 
 def _approve(arguments: argparse.Namespace) -> Status:
-    with open_journal(settings_for(arguments)) as journal:
-        card = approve(journal, SystemClock(), arguments.approval)
+    settings = settings_for(arguments)
+    config, _ = policy_for(settings)
+    place = _key_place(arguments.operator_key, settings)
+    asked_for = arguments.operator_key is not None or config.approvals.operators
+    key = read_key(place, lambda: ask_passphrase(place)) if asked_for else None
+    with open_as_guest(settings) as journal:
+        card = approve(
+            journal, SystemClock(), arguments.approval, config=config, by=this_party(), key=key
+        )
     return _answered(arguments, card, "granted")
 
 
+def _key_place(given: Path | None, settings: Settings) -> Path:
+    named = os.environ.get("AGENTOPS_OPERATOR_KEY")
+    return given or (Path(named) if named else settings.places.config / "operator.pem")
+
+
+def _operator_init(arguments: argparse.Namespace) -> Status:
+    settings = settings_for(arguments)
+    config, source = policy_for(settings)
+    if settings.policy is None:
+        raise UsageError(f"the policy in force is {source}; make one of your own: agentops init")
+    if config.approvals.operators:
+        raise UsageError(f"{source} names operators already; add a line there to name another")
+    place = _key_place(arguments.key, settings)
+    public = make_key(place, b"" if arguments.no_passphrase else new_passphrase())
+    table = f'\n# Only a yes signed with this key counts.\n[approvals]\noperators = ["{public}"]\n'
+    with settings.policy.open("a", encoding="utf-8") as file:
+        file.write(table)
+    if arguments.json:
+        emit({"key": str(place), "operator": public, "policy": str(settings.policy)})
+    else:
+        say(f"wrote {place}; keep it where no agent can read it")
+        say(f"named in {settings.policy}: {public}")
+    return Status.YES
+
+
 def _deny(arguments: argparse.Namespace) -> Status:
-    with open_journal(settings_for(arguments)) as journal:
+    with open_as_guest(settings_for(arguments)) as journal:
         card = refuse(journal, SystemClock(), arguments.approval, arguments.reason)
     return _answered(arguments, card, "refused")
 
@@ -108,14 +169,14 @@ def _place(arguments: argparse.Namespace) -> HostRef | None:
 
 def _freeze(arguments: argparse.Namespace) -> Status:
     place = _place(arguments)
-    with open_journal(settings_for(arguments)) as journal:
+    with open_as_guest(settings_for(arguments)) as journal:
         event = freeze(journal, place, arguments.reason)
     return _placed(arguments, place, "frozen", event.id)
 
 
 def _thaw(arguments: argparse.Namespace) -> Status:
     place = _place(arguments)
-    with open_journal(settings_for(arguments)) as journal:
+    with open_as_guest(settings_for(arguments)) as journal:
         event = thaw(journal, place, arguments.reason)
     return _placed(arguments, place, "thawed", event.id)
 

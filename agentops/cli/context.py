@@ -3,14 +3,18 @@
 import argparse
 import getpass
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from agentops.config import Settings, load_settings
 from agentops.errors import UsageError
 from journal import Actor, Journal, JournalError, KeyStore, NewEvent, Reader, SystemClock
+from journal import Settings as JournalSettings
 from journal.events import JournalRead
 
 _ACTOR_KINDS = ("human", "agent")
+_NEVER = 2**53
 
 
 def add_journal_option(parser: argparse.ArgumentParser) -> None:
@@ -71,6 +75,30 @@ def open_journal(settings: Settings) -> Journal:
     return Journal.create(
         settings.journal, clock=SystemClock(), actor=actor(), keys=keys, anchor=anchor
     )
+
+
+@contextmanager
+def open_as_guest(settings: Settings) -> Iterator[Journal]:
+    """Open the journal to leave a word in it, also one that belongs to another user.
+
+    Another user's key must not seal it: what is written stays unsealed until its owner's next seal.
+    """
+    own = not settings.journal.exists() or settings.journal.stat().st_uid == os.getuid()
+    if own:
+        with open_journal(settings) as journal:
+            yield journal
+        return
+    journal = Journal.open(
+        settings.journal,
+        clock=SystemClock(),
+        actor=actor(),
+        keys=KeyStore(settings.places.keys),
+        settings=JournalSettings(seal_every=_NEVER),
+    )
+    try:
+        yield journal
+    finally:
+        journal.abandon()
 
 
 def default_anchor(settings: Settings) -> Path:

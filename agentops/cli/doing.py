@@ -10,7 +10,9 @@ from pydantic import ValidationError
 from pydantic.fields import FieldInfo
 from rich.table import Table
 
+from agentops.approvals import Waits, Wish, carry_out
 from agentops.cli import fleet
+from agentops.cli.approving import card_fields, show_card
 from agentops.cli.context import (
     add_journal_option,
     add_json_option,
@@ -26,8 +28,7 @@ from agentops.commands import COMMANDS, Command
 from agentops.errors import UsageError
 from agentops.executor import Executed, Executor
 from agentops.hosts import Host
-from agentops.policy import PolicyState
-from agentops.policy.ledger import Terms
+from agentops.recover.approving import open_questions
 from agentops.transport import connector
 from agentops.transport.fleet import AT_ONCE_DEFAULT
 from journal import Journal, SystemClock
@@ -98,29 +99,43 @@ def _do(arguments: argparse.Namespace) -> Status:
             connect=connector(settings.inventory),
             leases=settings.places.leases,
         )
+        wishes = [Wish(command, one, arguments.reason, incident) for one in hosts]
+
+        async def act(wish: Wish) -> Executed | Waits:
+            return await carry_out(
+                wish, executor=executor, journal=journal, clock=SystemClock(), config=config
+            )
+
         if arguments.hosts is not None:
             return fleet.run(
-                executor,
-                command,
-                hosts,
-                reason=arguments.reason,
-                incident=incident,
-                at_once=arguments.at_once,
-                as_json=arguments.json,
+                executor, act, wishes, at_once=arguments.at_once, as_json=arguments.json
             )
-        executed = asyncio.run(_execute(executor, command, host, arguments.reason, incident))
-        outputs = _outputs(journal, executed)
-    return _report(command, host, executed, outputs, as_json=arguments.json)
+        done = asyncio.run(_close_after(executor, act, wishes[0]))
+        if isinstance(done, Waits):
+            return _tell_waiting(journal, done, as_json=arguments.json)
+        outputs = _outputs(journal, done)
+    return _report(command, host, done, outputs, as_json=arguments.json)
 
 
-async def _execute(
-    executor: Executor, command: Command, host: Host, reason: str, incident: str | None
-) -> Executed:
-    state = PolicyState(terms=Terms(tier=host.tier))
+async def _close_after(executor: Executor, act: fleet.Act, wish: Wish) -> Executed | Waits:
     try:
-        return await executor.execute(command, host, state=state, reason=reason, incident=incident)
+        return await act(wish)
     finally:
         await executor.close()
+
+
+def _tell_waiting(journal: Journal, waits: Waits, *, as_json: bool) -> Status:
+    """The card, and how a person answers it."""
+    name = waits.question.approval_id
+    cards = open_questions(journal.reader(), SystemClock().wall_us())
+    card = next(card for card in cards if card.approval_id == name)
+    if as_json:
+        emit({"outcome": "waits", "rule": waits.authorization.rule, "card": card_fields(card)})
+    else:
+        show_card(card)
+    say(f"nothing was sent; a person says yes with: agentops approve {name}")
+    say("then run the same command again; it acts once")
+    return Status.WAITS
 
 
 def build_command(name: str, pairs: list[str]) -> Command:
@@ -207,8 +222,6 @@ def _report(
 ) -> Status:
     outcome = executed.outcome
     status = of_outcome(outcome.kind)
-    if executed.authorization.answer == "ask":
-        status = Status.WAITS
     observation = executed.observation
     if as_json:
         emit(

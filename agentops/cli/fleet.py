@@ -6,21 +6,20 @@ executor like any other; what happens on one says nothing about the next.
 
 import asyncio
 import contextlib
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 
+from agentops.approvals import Waits, Wish
 from agentops.cli.printing import emit, say
 from agentops.cli.status import Status, of_outcome
 from agentops.cli.summaries import summary
-from agentops.commands import Command
 from agentops.config import Settings
 from agentops.errors import AgentopsError, UsageError
 from agentops.executor import Executed, Executor
 from agentops.hosts import Host
-from agentops.policy import PolicyState
-from agentops.policy.ledger import Terms
 from agentops.transport.fleet import over
 
+Act = Callable[[Wish], Awaitable[Executed | Waits]]
 # The one that matters most decides the exit status of the whole.
 _BY_WEIGHT = (
     Status.USAGE,
@@ -59,49 +58,40 @@ def fleet_of(settings: Settings, label: str) -> tuple[Host, ...]:
 
 
 async def run_on_all(
-    executor: Executor,
-    command: Command,
-    hosts: Sequence[Host],
-    *,
-    reason: str,
-    incident: str | None,
-    at_once: int,
+    executor: Executor, act: Act, wishes: Sequence[Wish], *, at_once: int
 ) -> dict[str, HostEnd]:
-    """Run *command* on every host; says each end as it comes. Ctrl-C starts no further host."""
+    """Carry out every host's wish; says each end as it comes. Ctrl-C starts no further host."""
+    wished = {wish.host.name: wish for wish in wishes}
+    hosts = [wish.host for wish in wishes]
 
-    async def act(host: Host) -> HostEnd:
-        state = PolicyState(terms=Terms(tier=host.tier))
+    async def end(host: Host) -> HostEnd:
         try:
-            executed = await executor.execute(
-                command, host, state=state, reason=reason, incident=incident
-            )
+            done = await act(wished[host.name])
         except AgentopsError as error:
             return HostEnd(Status.USAGE, str(error), None)
-        status = of_outcome(executed.outcome.kind)
-        if executed.authorization.answer == "ask":
-            status = Status.WAITS
-        return HostEnd(status, summary(executed.outcome), executed)
+        if isinstance(done, Waits):
+            name = done.question.approval_id
+            return HostEnd(Status.WAITS, f"waits for a person: agentops approve {name}", None)
+        return HostEnd(of_outcome(done.outcome.kind), summary(done.outcome), done)
 
     ends: dict[str, HostEnd] = {}
     async with contextlib.AsyncExitStack() as stack:
         stack.push_async_callback(executor.close)
-        stream = over(hosts, act, at_once=at_once)
+        stream = over(hosts, end, at_once=at_once)
         stack.push_async_callback(stream.aclose)
-        async for host, end in stream:
-            ends[host.name] = end
-            say(f"{len(ends)}/{len(hosts)} {host.name}: {end.text}")
+        async for host, ended in stream:
+            ends[host.name] = ended
+            say(f"{len(ends)}/{len(hosts)} {host.name}: {ended.text}")
     return ends
 
 
-def report(
-    command: Command, hosts: Sequence[Host], ends: dict[str, HostEnd], *, as_json: bool
-) -> Status:
+def report(wishes: Sequence[Wish], ends: dict[str, HostEnd], *, as_json: bool) -> Status:
     """The whole's exit status; with *as_json* one object with every host's end."""
     if as_json:
         emit(
             {
-                "command": command.name,
-                "hosts": {host.name: _told(ends[host.name]) for host in hosts},
+                "command": wishes[0].command.name,
+                "hosts": {wish.host.name: _told(ends[wish.host.name]) for wish in wishes},
             }
         )
     return min((end.status for end in ends.values()), key=_BY_WEIGHT.index)
@@ -119,17 +109,8 @@ def _told(end: HostEnd) -> dict[str, object]:
 
 
 def run(
-    executor: Executor,
-    command: Command,
-    hosts: Sequence[Host],
-    *,
-    reason: str,
-    incident: str | None,
-    at_once: int,
-    as_json: bool,
+    executor: Executor, act: Act, wishes: Sequence[Wish], *, at_once: int, as_json: bool
 ) -> Status:
     """Run on all, then report."""
-    ends = asyncio.run(
-        run_on_all(executor, command, hosts, reason=reason, incident=incident, at_once=at_once)
-    )
-    return report(command, hosts, ends, as_json=as_json)
+    ends = asyncio.run(run_on_all(executor, act, wishes, at_once=at_once))
+    return report(wishes, ends, as_json=as_json)

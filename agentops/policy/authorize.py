@@ -15,6 +15,7 @@ from agentops.policy.canonical import digest
 from agentops.policy.config import PolicyConfig, Purpose, Standing
 from agentops.policy.decision import Decision, Run, binding
 from agentops.policy.guards import CURED_BY_LOOKING, ask_all
+from agentops.policy.operators import is_signed
 from agentops.policy.rules import forbidden, situation
 from agentops.policy.state import APPROVAL, PolicyState
 from agentops.policy.view import look
@@ -197,6 +198,7 @@ def _granted(
             if approval.answer == "granted"
             and approval.digest == bound
             and now_us <= approval.expires_at_us
+            and (not config.approvals.operators or is_signed(approval, config.approvals.operators))
         ),
         None,
     )

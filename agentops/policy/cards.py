@@ -2,19 +2,30 @@
 
 Here: a card made of the typed question in the journal, and its lines. Never of free text: no word
 of an agent or of a host stands on it but names, argv and identities. Not here: asking or answering
-(``agentops.recover``).
+(``agentops.recover``), the argv of each layer (``agentops.approvals``).
 """
 
+import hashlib
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from journal.envelope import Event
-from journal.events import ApprovalRequested, Identity, JsonObject
+from journal.events import ApprovalRequested, Effect, Identity, JsonObject
 
-_IRREVERSIBLE = {
-    "signal_process": "no: a process that ended does not come back with its memory",
+_ENDED = "no: a process that ended does not come back with its memory"
+_REVERSIBLE = {
+    "signal_process": _ENDED,
+    "stop_processes": _ENDED,
+    "tmux_interrupt": _ENDED,
+    "remove_segments": "no: what is removed is gone",
+    "move_aside": "yes: the file is kept beside its old place",
     "deploy_files": "yes: a backup of each file is kept beside it",
+    "apply_patch": "yes: a backup of each file is kept beside it",
     "launch": "yes: what is started can be stopped",
+    "run_argv": "unknown: it can do whatever its program can",
 }
+_WORD_MAX = 120
+_QUOTED = frozenset(" \t\"'\\$`;&|<>(){}[]*?!#~") | frozenset(map(chr, (*range(32), 127)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,8 +34,12 @@ class Card:
 
     approval_id: str
     host: str
+    tier: str
+    route: tuple[str, ...]
     command: str
+    effect: Effect
     arguments: JsonObject
+    argv: tuple[str, ...]
     victims: tuple[Identity, ...]
     rule: str
     reversible: str
@@ -36,8 +51,8 @@ class Card:
         """The card for a terminal."""
         return (
             f"approval {self.approval_id}",
-            f"  host        {self.host}",
-            f"  command     {self.command}",
+            f"  host        {_shown(self.host)}, tier {self.tier}",
+            f"  command     {self.command}, which {self.effect}",
             *(f"  {key:<11} {_shown(value)}" for key, value in _plain(self.arguments)),
             *(f"  victim      {_named(victim)}" for victim in self.victims),
             f"  reversible  {self.reversible}",
@@ -54,20 +69,38 @@ def card_of(event: Event) -> Card | None:
     return Card(
         approval_id=asked.approval_id,
         host="" if event.host is None else event.host.name,
+        tier=asked.tier,
+        route=asked.route,
         command=asked.command,
+        effect=asked.effect,
         arguments=asked.arguments,
+        argv=asked.argv,
         victims=asked.victims,
         rule=asked.rule,
-        reversible=_IRREVERSIBLE.get(asked.command, "unknown"),
+        reversible=_REVERSIBLE.get(asked.command, "unknown"),
         digest=asked.digest,
         incident=event.incident,
         expires_at_us=asked.expires_at_us,
     )
 
 
+def argv_line(argv: Sequence[str]) -> str:
+    """An argv on one line; a long word stands as its length and digest, and hides nothing short."""
+    return " ".join(_word(word) for word in argv)
+
+
+def _word(word: str) -> str:
+    if len(word) <= _WORD_MAX and "\n" not in word:
+        return ascii(word) if not word.isascii() or not word or set(word) & _QUOTED else word
+    digest = hashlib.sha256(word.encode("utf-8", "surrogatepass")).hexdigest()
+    return f"<{len(word)} characters, sha256 {digest[:16]}>"
+
+
 def _plain(arguments: JsonObject) -> list[tuple[str, object]]:
     """Arguments in order; a victim has lines of its own."""
-    return [(key, value) for key, value in sorted(arguments.items()) if key != "victim"]
+    return [
+        (key, value) for key, value in sorted(arguments.items()) if key not in {"victim", "victims"}
+    ]
 
 
 def _shown(value: object) -> str:

@@ -277,6 +277,12 @@ class Protected(_Part):
     comm: tuple[str, ...] = ()
 
 
+class Approvals(_Part):
+    """Who may say yes. operators are Ed25519 keys in hex; with any, only a signature counts."""
+
+    operators: tuple[Annotated[str, Field(pattern="^[0-9a-f]{64}$")], ...] = ()
+
+
 class Policy(_Part):
     """The head of the file."""
 
@@ -295,6 +301,7 @@ class PolicyConfig(_Part):
     forbid: tuple[Forbid, ...] = ()
     permit: tuple[Permit, ...] = ()
     standing: tuple[Standing, ...] = ()
+    approvals: Approvals = Approvals()
     test: tuple[Case, ...] = ()
 
     @model_validator(mode="after")
@@ -309,6 +316,9 @@ class PolicyConfig(_Part):
     def body(self) -> JsonObject:
         """The configuration as plain JSON, for ``configuration_loaded``."""
         dumped: JsonObject = self.model_dump(mode="json")
+        if self.approvals == Approvals():
+            # What a file does not use leaves the digest of its older readers as it was.
+            del dumped["approvals"]
         return dumped
 
     def digest(self) -> str:

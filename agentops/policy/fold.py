@@ -330,20 +330,31 @@ def _approval(state: PolicyState, event: Event) -> PolicyState:
     payload = event.payload
     match payload:
         case ApprovalRequested():
-            asked = Approval(payload.approval_id, payload.digest, payload.expires_at_us)
+            asked = Approval(
+                payload.approval_id, payload.digest, payload.expires_at_us, asked=event.id
+            )
             return replace(state, approvals=(*state.approvals, asked))
-        case ApprovalGranted() | ApprovalRefused() | ApprovalExpired():
+        case ApprovalGranted():
+            signed = (payload.operator, payload.signature)
+            return _answered(state, payload.approval_id, "granted", *signed)
+        case ApprovalRefused() | ApprovalExpired():
             return _answered(state, payload.approval_id, payload.kind.removeprefix("approval_"))
         case _:
             return state
 
 
-def _answered(state: PolicyState, approval_id: str, answer: str) -> PolicyState:
+def _answered(
+    state: PolicyState,
+    approval_id: str,
+    answer: str,
+    operator: str | None = None,
+    signature: str | None = None,
+) -> PolicyState:
     """The state in which one question has this answer; a used one is never open again."""
     return replace(
         state,
         approvals=tuple(
-            replace(known, answer=answer)
+            replace(known, answer=answer, operator=operator, signature=signature)
             if known.approval_id == approval_id and known.answer != "used"
             else known
             for known in state.approvals

@@ -38,12 +38,18 @@ class Probing:
 
 @dataclass(frozen=True, slots=True)
 class Approval:
-    """A question put to a person, and the answer so far."""
+    """A question put to a person, and the answer so far.
+
+    asked is the event that put it; operator and signature are who signed a yes, if anybody did.
+    """
 
     approval_id: str
     digest: str
     expires_at_us: int
     answer: str = "open"
+    asked: str = ""
+    operator: str | None = None
+    signature: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

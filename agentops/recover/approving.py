@@ -1,16 +1,22 @@
 """A person's answer to a question, and the freeze of all acting.
 
 Here: open questions as cards, yes, no, freeze and thaw, each recorded with who said it. The one
-who acts may not approve: an agent's session is refused, and so is a process that runs below the
-one that asked. Not here: the question (``agentops.policy.asking``).
+who acts may not approve: a yes needs the signature of an operator whom policy names, or, where it
+names none, another user of the machine outside the tree of processes that asked. Not here: the
+question (``agentops.policy.asking``), the key (``agentops.recover.operator``).
 """
 
-import os
 from collections.abc import Iterator
-from pathlib import Path
+
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from agentops.errors import UsageError
+from agentops.policy import PolicyConfig
+from agentops.policy.asking import Party
 from agentops.policy.cards import Card, card_of
+from agentops.policy.operators import statement
+from agentops.policy.state import Approval
+from agentops.recover.operator import public_of
 from journal import Clock, Event, HostRef, Journal, NewEvent, Reader
 from journal.events import (
     ActingFrozen,
@@ -18,7 +24,7 @@ from journal.events import (
     ApprovalExpired,
     ApprovalGranted,
     ApprovalRefused,
-    SessionStarted,
+    ApprovalRequested,
 )
 
 _ANSWERS = ApprovalGranted | ApprovalRefused | ApprovalExpired
@@ -29,15 +35,29 @@ def open_questions(reader: Reader, now_us: int) -> tuple[Card, ...]:
     return tuple(card for card, _ in _open(reader) if now_us <= card.expires_at_us)
 
 
-def approve(journal: Journal, clock: Clock, approval_id: str) -> Card:
-    """Record a yes; gives the card that was approved.
+def approve(
+    journal: Journal,
+    clock: Clock,
+    approval_id: str,
+    *,
+    config: PolicyConfig,
+    by: Party,
+    key: Ed25519PrivateKey | None = None,
+) -> Card:
+    """Record a yes of *by*, signed with the operator's *key* if there is one; gives the card.
 
     Raises:
-        UsageError: no such open question, it has expired, or this session may not approve it.
+        UsageError: no such open question, it has expired, or this party may not approve it.
     """
     card, event = _find(journal.reader(), clock.wall_us(), approval_id)
-    _may_approve(journal, event)
-    granted = ApprovalGranted(approval_id=card.approval_id, digest=card.digest)
+    if journal.actor.kind != "human":
+        actor = journal.actor
+        raise UsageError(f"{actor.kind} {actor.id} cannot approve: a person must")
+    if config.approvals.operators or key is not None:
+        granted = _signed(card, event, config, key)
+    else:
+        _is_another(event, by, journal.settings.machine.boot_id)
+        granted = ApprovalGranted(approval_id=card.approval_id, digest=card.digest)
     journal.append(NewEvent(granted, incident=event.incident, host=event.host, cause=event.id))
     return card
 
@@ -97,41 +117,38 @@ def _find(reader: Reader, now_us: int, approval_id: str) -> tuple[Card, Event]:
     return card, event
 
 
-def _may_approve(journal: Journal, asked: Event) -> None:
-    """Refuse an agent, and whatever runs below the process that asked."""
-    actor = journal.actor
-    if actor.kind != "human":
-        raise UsageError(f"{actor.kind} {actor.id} cannot approve: a person must")
-    sessions = [
-        event
-        for event in journal.reader().events(kinds={"session_started"})
-        if event.stream == asked.stream and event.seq < asked.seq
-    ]
-    started = sessions[-1].payload if sessions else None
-    same_boot = bool(sessions) and sessions[-1].boot == _boot_id()
-    if isinstance(started, SessionStarted) and same_boot and started.pid in _ancestors():
+def _signed(
+    card: Card, asked: Event, config: PolicyConfig, key: Ed25519PrivateKey | None
+) -> ApprovalGranted:
+    """A yes with the signature of one whom policy names."""
+    if key is None:
         raise UsageError(
-            f"approval: this shell runs below process {started.pid}, which asked; approve from "
-            "another terminal"
+            "approval: policy names operators, so their signature is needed: give --operator-key"
         )
+    name = public_of(key)
+    if name not in config.approvals.operators:
+        raise UsageError(f"approval: policy does not name the operator {name}; see policy.toml")
+    question = Approval(card.approval_id, card.digest, card.expires_at_us, asked=asked.id)
+    return ApprovalGranted(
+        approval_id=card.approval_id,
+        digest=card.digest,
+        operator=name,
+        signature=key.sign(statement(question)).hex(),
+    )
 
 
-def _boot_id() -> str:
-    try:
-        return Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
-    except OSError:
-        return ""
-
-
-def _ancestors() -> frozenset[int]:
-    """This process's own ancestors; empty where /proc tells nothing."""
-    found: set[int] = set()
-    pid = os.getppid()
-    while pid > 1 and pid not in found:
-        found.add(pid)
-        try:
-            stat = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
-        except OSError:
-            break
-        pid = int(stat.rsplit(")", 1)[1].split()[1])
-    return frozenset(found)
+def _is_another(asked: Event, by: Party, boot: str) -> None:
+    """Refuse the user that asked, and whatever runs in the tree of processes that asked."""
+    question = asked.payload
+    assert isinstance(question, ApprovalRequested)  # noqa: S101 - what _find gives
+    if question.asker_uid is None or question.asker_uid == by.uid:
+        raise UsageError(
+            f"approval: the user that asked (uid {question.asker_uid}) cannot say yes; approve as"
+            " another user, or with an operator's key: agentops operator init"
+        )
+    shared = sorted(set(question.asker_processes) & set(by.processes))
+    if shared and asked.boot == boot:
+        raise UsageError(
+            f"approval: this process and the one that asked both run below process {shared[0]};"
+            " approve from another terminal"
+        )

@@ -10,6 +10,7 @@ from collections.abc import Awaitable, Callable
 from contextlib import nullcontext
 from dataclasses import dataclass
 
+from agentops.approvals import this_party
 from agentops.errors import ConfigError
 from agentops.executor import Executor
 from agentops.hosts import Host
@@ -25,9 +26,9 @@ from agentops.policy import (
     authorize,
     decide,
 )
+from agentops.policy.asking import question_for
 from agentops.policy.fold import SETTLED
 from agentops.policy.reconciling import TOOK_EFFECT
-from agentops.policy.asking import question_for
 from agentops.recover.building import build
 from agentops.recover.following import Following
 from agentops.recover.opening import Terms, engine_for, load_configuration, open_incident
@@ -165,7 +166,9 @@ class _Loop:
         now_us = self._clock.wall_us()
         asked = authorize(command, decision, state, self._config, self._host, now_us)
         if asked.answer == "ask":
-            question = question_for(command, asked, state, self._config, self._host, now_us)
+            question = question_for(
+                command, asked, state, self._config, self._host, now_us, this_party()
+            )
             if question.request is not None:
                 await self._append(question.request)
                 await self._fold()

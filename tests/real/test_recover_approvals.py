@@ -8,8 +8,9 @@ import pytest
 from agentops.box.box import Box
 from agentops.box.waiting import wait_for
 from agentops.errors import UsageError
-from agentops.recover.approving import approve, freeze, open_questions, refuse, thaw
+from agentops.recover.approving import freeze, open_questions, refuse, thaw
 from journal import Actor, HostRef, Journal, KeyStore, Reader, SystemClock
+from tests.support.persons import yes
 from tests.support.recovering import Stage, signals, stage
 
 pytestmark = [
@@ -56,7 +57,7 @@ async def test_each_act_on_a_prod_host_waits_for_its_own_yes(place: Stage) -> No
         with opened(place) as journal:
             (card,) = open_questions(journal.reader(), clock.wall_us())
             assert card.approval_id == ended.waits_for[0]
-            answered.append(approve(journal, clock, card.approval_id).command)
+            answered.append(yes(journal, place.config, card.approval_id).command)
         ended, _ = await place.recover()
     assert ended.resolution == "RECOVERED"
     assert answered == ["signal_process", "deploy_files", "launch"]
@@ -93,9 +94,9 @@ async def test_an_agent_cannot_approve_and_an_expired_question_cannot_be_answere
     waiting, _ = await place.recover()
     with opened(place, "agent") as journal:
         with pytest.raises(UsageError, match="a person must"):
-            approve(journal, SystemClock(), waiting.waits_for[0])
+            yes(journal, place.config, waiting.waits_for[0])
         with pytest.raises(UsageError, match="no open question"):
-            approve(journal, SystemClock(), "nothing")
+            yes(journal, place.config, "nothing")
     late = SystemClock().wall_us() + 3_600 * 1_000_000
     assert open_questions(Reader.open(place.journal), late) == ()
 
