@@ -43,8 +43,15 @@ async def settle(desk: Desk, caller: Caller, host: Host) -> tuple[SettledAct, ..
         Refused: an incident's act is among them; its own tool goes on with it.
     """
     settled = []
-    for open_ in desk.reader.unreconciled():
-        if open_.host is None or open_.host.name != host.name:
+    reader = desk.reader
+    looked_at = {
+        event.payload.command_id
+        for event in reader.events(kinds={"command_reconciled"})
+        if isinstance(event.payload, CommandReconciled)
+    }
+    for open_ in reader.unreconciled():
+        elsewhere = open_.host is None or open_.host.name != host.name
+        if elsewhere or open_.command_id in looked_at:
             continue
         event = desk.reader.event(open_.event_id)
         if event.incident is not None:
