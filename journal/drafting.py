@@ -19,6 +19,7 @@ from journal.redaction import Clean, Redactor
 from journal.streams import SEGMENT_BYTES
 
 SEAL_EVERY = 256  # events; bounds what an attacker with the disk can rewrite unsealed
+BOOKMARK_EVERY = 1_024  # events at least; opening reads no more than about that many
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +32,7 @@ class Settings:
     redactor: Redactor = field(default_factory=Redactor)
     segment_bytes: int = SEGMENT_BYTES
     seal_every: int = SEAL_EVERY
+    bookmark_every: int = BOOKMARK_EVERY
 
 
 @dataclass(frozen=True, slots=True)

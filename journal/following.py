@@ -10,10 +10,11 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Self
 
 from pydantic import JsonValue
 
+from journal.bookmark import Bookmark, Position
 from journal.disk import FILE_MODE
 from journal.envelope import Event, HostRef
 from journal.errors import Corrupt, LineProfileError
@@ -36,15 +37,20 @@ class Follower:
 
     Attributes:
         ledger: The state over all streams.
-        positions: Stream -> (segment's name, byte offset) up to which it was read.
+        positions: Stream -> (segment's number, byte offset) up to which it was read.
     """
 
     layout: Layout
     ledger: Ledger = field(default_factory=Ledger)
-    positions: dict[str, tuple[str, int]] = field(default_factory=dict)
+    positions: dict[str, Position] = field(default_factory=dict)
     _log: str = ""
     _listed: tuple[int, int] = (0, 0)
     _streams: list[str] = field(default_factory=list)
+
+    @classmethod
+    def from_bookmark(cls, layout: Layout, bookmark: Bookmark) -> Self:
+        """Go on from where the bookmark lies."""
+        return cls(layout, bookmark.ledger, dict(bookmark.positions))
 
     def refresh(self, *, except_stream: str | None = None) -> None:
         """Read what other writers have added since the last time."""

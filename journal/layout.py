@@ -7,6 +7,7 @@
     ├── journal.duckdb     the index that people query; derived, may be deleted
     ├── seals.jsonl        signed heads
     ├── anchors.jsonl      where copies of seals were sent
+    ├── bookmark.json      from where opening reads on; derived, may be deleted
     ├── index.lock, claims.lock     held for a batch, never for a process's life
     └── quarantine/        torn tails and damaged indexes, never deleted
 
@@ -68,6 +69,11 @@ class Layout:
     def anchors(self) -> Path:
         """What was sent where."""
         return self.root / "anchors.jsonl"
+
+    @property
+    def bookmark(self) -> Path:
+        """Where the streams stood when a session sealed."""
+        return self.root / "bookmark.json"
 
     @property
     def quarantine(self) -> Path:

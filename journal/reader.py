@@ -16,6 +16,7 @@ from typing import Self
 from pydantic import JsonValue
 
 from journal.blobs import BlobFault, read_blob
+from journal.bookmark import read_bookmark
 from journal.envelope import Event, read_line
 from journal.errors import Corrupt, EventNotFound, LineProfileError
 from journal.events import (
@@ -215,7 +216,7 @@ class Reader:
         return query(self.layout, sql)
 
     def _folded(self) -> Follower:
-        follower = Follower(self.layout)
+        follower = Follower.from_bookmark(self.layout, read_bookmark(self.layout))
         follower.refresh()
         return follower
 

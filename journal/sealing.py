@@ -6,14 +6,17 @@ shows the range as unanchored.
 """
 
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 from typing import Protocol
 
 from journal.anchors import Anchor, AnchorFailed
 from journal.clock import Clock
 from journal.disk import Disk
-from journal.envelope import NewEvent
-from journal.events import SealAnchored, Sealed
+from journal.envelope import Event, NewEvent
+from journal.events import CommandIntended, SealAnchored, Sealed
+from journal.kinds import OUTCOME_KINDS
 from journal.layout import Layout, stream_order
+from journal.ledger import command_id_of
 from journal.notes import SigningKey
 from journal.seals import (
     Head,
@@ -23,6 +26,36 @@ from journal.seals import (
     seal_note,
     super_seal_note,
 )
+
+
+@dataclass(slots=True)
+class Pace:
+    """When a stream is to be sealed: around destructive commands, and every so many events."""
+
+    every: int
+    sealed_size: int
+    _destroying: set[str] = field(default_factory=set)
+
+    def around(self, events: Sequence[Event]) -> tuple[bool, bool]:
+        """Whether a destructive command is about to be sent, and whether one has ended."""
+        before, after = False, False
+        for event in events:
+            payload = event.payload
+            if isinstance(payload, CommandIntended) and payload.effect == "destroys":
+                self._destroying.add(payload.command_id)
+                before = True
+            elif event.kind in OUTCOME_KINDS and command_id_of(payload) in self._destroying:
+                self._destroying.discard(command_id_of(payload))
+                after = True
+        return before, after
+
+    def is_overdue(self, size: int) -> bool:
+        """Whether too many events lie behind the last seal."""
+        return size - self.sealed_size >= self.every
+
+    def hurry(self) -> None:
+        """A seal failed: the next append tries again."""
+        self.sealed_size = -self.every
 
 
 class Sealable(Protocol):

@@ -56,6 +56,7 @@ class StreamCheck:
         shredded: (event id, attachment) -> seq of outputs that hold only zeros.
         redacted: (event id, attachment) that a ``redacted`` event names.
         idems: Idempotency keys and where they stand.
+        ledger: The rules over this stream alone; its open intents are in doubt.
     """
 
     stream: str
@@ -70,6 +71,7 @@ class StreamCheck:
     shredded: dict[tuple[str, str], int] = field(default_factory=dict)
     redacted: set[tuple[str, str]] = field(default_factory=set)
     idems: dict[str, int] = field(default_factory=dict)
+    ledger: Ledger = field(default_factory=Ledger)
 
 
 class StreamChecker:
@@ -91,7 +93,6 @@ class StreamChecker:
         self._journal_id = journal_id
         self._sizes = frozenset(sizes)
         self._outputs = outputs
-        self._ledger = Ledger()
         self._clock_us = 0
         self._machine: str | None = None
         self._in_session = False
@@ -165,11 +166,11 @@ class StreamChecker:
     def _check_rules(self, event: Event, stored: StoredLine) -> None:
         entry = entry_of(event)
         try:
-            self._ledger.admit([entry], alone=True)
+            self.check.ledger.admit([entry], alone=True)
         except Refused as error:
             self._found(_RULES.get(type(error), "LINE_MALFORMED"), stored.where, str(error))
             return
-        self._ledger.apply(entry)
+        self.check.ledger.apply(entry)
         if event.idem is not None:
             self.check.idems[event.idem] = event.seq
 

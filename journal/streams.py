@@ -11,6 +11,7 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
+from journal.bookmark import Position, Start
 from journal.disk import AppendFile, Disk, cut, make_folder, sync_folder, write_whole
 from journal.errors import Corrupt, WriteFailed
 from journal.following import Follower
@@ -20,6 +21,7 @@ from journal.machine import RandomSource
 from journal.segments import ChainState, iterate, torn_tail
 
 SEGMENT_BYTES = 64 << 20
+_ENDED = b'"kind":"session_ended"'
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,13 +34,28 @@ class Repair:
 
 @dataclass(slots=True)
 class OpenStream:
-    """A locked stream, ready to be appended to."""
+    """A locked stream, ready to be appended to.
+
+    sealed_size is its size when it was opened if its last session ended in order, which seals all;
+    else 0.
+    """
 
     name: str
     lock: int
     chain: ChainState
     segment: AppendFile
     repair: Repair | None
+    sealed_size: int
+
+    @property
+    def size(self) -> int:
+        """Its events."""
+        return self.chain.next_seq
+
+    @property
+    def position(self) -> Position:
+        """Where it ends now."""
+        return self.segment.path.name[:6], self.segment.size
 
     def close(self) -> None:
         """Let go of file and lock."""
@@ -62,22 +79,35 @@ def lock_stream(layout: Layout, random: RandomSource) -> tuple[str, int]:
 
 
 def open_stream(
-    layout: Layout, name: str, lock: int, *, disk: Disk, follower: Follower
+    layout: Layout,
+    name: str,
+    lock: int,
+    *,
+    disk: Disk,
+    follower: Follower,
+    start: Start | None = None,
 ) -> OpenStream:
     """Repair, read and open a stream whose lock is held. The follower's ledger takes its events.
+
+    What lies before start is not read again.
 
     Raises:
         Corrupt: The chain is broken by something other than a torn end.
         WriteFailed: The disk refused.
     """
     repair = _set_torn_end_aside(layout, name)
-    chain = ChainState(name)
+    ended = start is not None
+    chain = ChainState(name) if start is None else start.chain(name)
+    number, offset = ("", 0) if start is None else start.position
     segments = layout.segments(name)
     for path in segments:
+        if path.name[:6] < number:
+            continue
         try:
-            for stored in iterate(path):
+            for stored in iterate(path, offset if path.name[:6] == number else 0):
                 chain.take(stored)
                 follower.take(stored)
+                ended = _ENDED in stored.line
         except Corrupt as error:
             if path != segments[-1] or not _has_hole(path, error):
                 raise
@@ -86,7 +116,10 @@ def open_stream(
     path = segments[-1] if segments else layout.stream(name) / "000000.jsonl"
     if path.suffix == ".zst":  # a crash came between compressing and opening the next one
         path = path.with_name(f"{int(path.name[:6]) + 1:06d}.jsonl")
-    return OpenStream(name, lock, chain, AppendFile(path, disk), repair)
+    sealed_size = chain.next_seq if ended else 0
+    opened = OpenStream(name, lock, chain, AppendFile(path, disk), repair, sealed_size)
+    follower.positions[name] = opened.position
+    return opened
 
 
 def next_segment(stream: OpenStream, disk: Disk) -> tuple[AppendFile, int, str]:

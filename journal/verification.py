@@ -19,6 +19,7 @@ from journal.findings import Finding, Ranges, Remark
 from journal.index_check import IndexCheck, IndexReader, comparing, judge
 from journal.keys import KeyStore, Pinned
 from journal.layout import Layout, read_format
+from journal.ledger import Intent
 from journal.lines import leaf_hash
 from journal.note_check import NoteFile, NoteJudge, sizes_claimed, trusted_with_rotations
 from journal.notes import PublicKey, open_note
@@ -30,7 +31,11 @@ Status = Literal["intact", "unanchored", "unsealed", "tampered"]
 
 @dataclass(frozen=True, slots=True)
 class Verification:
-    """The answer. finding is set if and only if status is ``tampered``."""
+    """The answer. finding is set if and only if status is ``tampered``.
+
+    in_doubt are the intents without an outcome. While a writer lives, its running commands are
+    among them; with a finding, nothing is believed and there are none.
+    """
 
     journal_id: str
     status: Status
@@ -38,6 +43,7 @@ class Verification:
     finding: Finding | None
     remarks: tuple[Remark, ...]
     keys: tuple[str, ...]
+    in_doubt: tuple[Intent, ...] = ()
 
     @property
     def events(self) -> int:
@@ -86,7 +92,10 @@ def verify(
     remarks += judging.remarks
     status = status_of(finding, ranges)
     lines = tuple(one.line for one in judging.trusted)
-    return Verification(journal_id, status, ranges, finding, tuple(remarks), lines)
+    in_doubt = (
+        () if finding else tuple(one for c in checks.values() for one in c.ledger.open.values())
+    )
+    return Verification(journal_id, status, ranges, finding, tuple(remarks), lines, in_doubt)
 
 
 def verify_chain(path: Path) -> tuple[int, Finding | None]:

@@ -17,6 +17,7 @@ from typing import Self
 from journal import sealing
 from journal.anchors import Anchor, anchor_at
 from journal.blobs import BlobWriter
+from journal.bookmark import Bookmark, Start, is_due, lay_bookmark, read_bookmark
 from journal.capture import LIMIT_BYTES, Capture
 from journal.clock import Clock
 from journal.disk import cut
@@ -32,7 +33,6 @@ from journal.errors import (
     WriteFailed,
 )
 from journal.events import (
-    CommandIntended,
     CommandReconciled,
     JournalRecovered,
     SegmentStarted,
@@ -42,7 +42,7 @@ from journal.following import Claims, Follower, entry_of
 from journal.index import bring_up
 from journal.keys import KeyStore
 from journal.layout import Layout, read_format, write_format
-from journal.ledger import Intent, command_id_of, host_name, payload_settles
+from journal.ledger import Intent, host_name
 from journal.locks import try_lock
 from journal.machine import ulid
 from journal.reader import Reader
@@ -79,8 +79,6 @@ class Journal:
         self._closed = False
         self._claims = Claims(layout)
         self._follower = Follower(layout)
-        self._sealed_size = 0
-        self._destroying: set[str] = set()
         name, lock = lock_stream(layout, settings.random)
         try:
             self._stream = self._open_stream(name, lock)
@@ -88,6 +86,7 @@ class Journal:
             os.close(lock)
             self._claims.close()
             raise
+        self._pace = sealing.Pace(settings.seal_every, self._stream.sealed_size)
         self._blobs = BlobWriter(layout.blobs(name), settings.disk, settings.random)
         self._drafter = Drafter(self._blobs, clock, actor, settings)
 
@@ -174,7 +173,7 @@ class Journal:
     @property
     def size(self) -> int:
         """Events in this session's stream, acknowledged or about to be."""
-        return self._stream.chain.next_seq
+        return self._stream.size
 
     def append(self, *new: NewEvent) -> tuple[Event, ...]:
         """Make these events durable, all or none, in this order; returning acknowledges them.
@@ -223,7 +222,8 @@ class Journal:
         self._refuse_if_closed()
         head = self._durable_head()
         report = sealing.seal(self, head, self.signing_key, self.settings.disk)
-        self._sealed_size = head.size
+        self._pace.sealed_size = head.size
+        self._mark(head)
         if record:
             self.append(*report)
         return head
@@ -274,34 +274,35 @@ class Journal:
 
     def _settle_dead_stream(self, name: str, lock: int) -> None:
         """Settle what another dead writer left, in that writer's stream. Only while opening."""
-        own = self._stream
+        own, pace = self._stream, self._pace
         in_doubt = self._in_doubt(name)
         try:
-            other = open_stream(
-                self.layout, name, lock, disk=self.settings.disk, follower=Follower(self.layout)
-            )
+            other = self._opened(name, lock, Follower(self.layout))
         except Corrupt:
             os.close(lock)  # for verify to name; it must not stop work in other streams
             return
         try:
-            self._stream = other
+            self._stream, self._pace = other, sealing.Pace(self.settings.seal_every, 0)
             if events := recovered(other.repair, in_doubt):
                 self.append(*events)
                 self.seal(record=False)
         finally:
-            self._stream = own
+            self._stream, self._pace = own, pace
             other.close()
 
     def _in_doubt(self, stream: str) -> list[Intent]:
-        ledger = self._follower.ledger
-        return [intent for intent in ledger.open.values() if intent.stream == stream]
+        return [one for one in self._follower.ledger.open.values() if one.stream == stream]
 
     def _open_stream(self, name: str, lock: int) -> OpenStream:
-        self._follower = Follower(self.layout)
+        bookmark = read_bookmark(self.layout)
+        self._starts = bookmark.starts
+        self._follower = Follower.from_bookmark(self.layout, bookmark)
         self._follower.refresh(except_stream=name)
-        return open_stream(
-            self.layout, name, lock, disk=self.settings.disk, follower=self._follower
-        )
+        return self._opened(name, lock, self._follower)
+
+    def _opened(self, name: str, lock: int, follower: Follower) -> OpenStream:
+        disk, start = self.settings.disk, self._starts.get(name)
+        return open_stream(self.layout, name, lock, disk=disk, follower=follower, start=start)
 
     def _write(self, drafts: Sequence[Draft]) -> tuple[Event, ...]:
         """Ask the ledger, chain, write; the caller holds the mutex and waits for the disk."""
@@ -364,26 +365,28 @@ class Journal:
         segment.wait_durable(upto)
         return Head(self.stream, frontier.size, frontier.root().hex())
 
+    def _mark(self, head: Head) -> None:
+        """Lay the bookmark at this head now and then, unless more was appended meanwhile."""
+        with self._mutex:
+            stream, follower, every = self._stream, self._follower, self.settings.bookmark_every
+            due = is_due(head.size, self._starts.get(stream.name), every)
+            if due and stream.size == head.size:
+                follower.refresh(except_stream=stream.name)
+                known = Bookmark(follower.ledger, follower.positions, self._starts)
+                start = Start.of(stream.chain, stream.position)
+                lay_bookmark(self.layout, stream.name, start, known)
+
     def _seal_if_due(self, events: Sequence[Event]) -> None:
         """Before a destructive command is sent, after it ended, and every so many events."""
-        before, after = False, False
-        for event in events:
-            payload = event.payload
-            if isinstance(payload, CommandIntended) and payload.effect == "destroys":
-                self._destroying.add(payload.command_id)
-                before = True
-            elif payload_settles(payload) and command_id_of(payload) in self._destroying:
-                self._destroying.discard(command_id_of(payload))
-                after = True
-        overdue = self._stream.chain.next_seq - self._sealed_size >= self.settings.seal_every
-        if not (before or after or overdue):
+        before, after = self._pace.around(events)
+        if not (before or after or self._pace.is_overdue(self._stream.size)):
             return
         try:
             self.seal()
         except WriteFailed as error:
             if before:
                 raise SealFailed(f"recorded but not sealed, so do not act: {error}") from error
-            self._sealed_size = -self.settings.seal_every  # the next append tries again
+            self._pace.hurry()
 
     def _refuse_if_closed(self) -> None:
         if self._closed:

@@ -24,7 +24,6 @@ from agentops.errors import UsageError
 from agentops.policy import PolicyConfig, Recomputed, recompute
 from journal import KeyStore, Reader, Verification, verify
 from journal.bundle_check import bundled_journal, is_bundle, verify_bundle
-from journal.ledger import Intent
 from journal.snapshot_check import is_snapshot, verify_snapshot
 
 _DEFAULT_MODES = ("verify", "redecide")
@@ -62,7 +61,7 @@ def _verify(arguments: argparse.Namespace) -> Status:
     if is_bundle(path):
         return _verify_bundle(arguments, settings, path)
     verification = _verified(arguments, settings, path, outputs=not arguments.chain)
-    doubtful = _in_doubt(verification, path)
+    doubtful = verification.in_doubt
     if arguments.json:
         emit(
             _value(verification)
@@ -82,13 +81,6 @@ def _verify(arguments: argparse.Namespace) -> Status:
             " runs or died, and the next writer settles it by a probe"
         )
     return _status(verification)
-
-
-def _in_doubt(verification: Verification, path: Path) -> list[Intent]:
-    """Intents without an outcome; a journal with a finding is believed in nothing."""
-    if verification.finding is not None or is_snapshot(path):
-        return []
-    return Reader.open(path).in_doubt()
 
 
 def _verify_bundle(arguments: argparse.Namespace, settings: Settings, path: Path) -> Status:

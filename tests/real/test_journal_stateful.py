@@ -2,6 +2,7 @@
 
 import shutil
 import tempfile
+from dataclasses import replace
 from pathlib import Path
 
 from hypothesis import HealthCheck, settings
@@ -32,6 +33,8 @@ class _JournalMachine(RuleBasedStateMachine):
         super().__init__()
         self.root = Path(tempfile.mkdtemp())
         self.place = Place(self.root)
+        # Every seal lays a bookmark, so that every opening reads on from one, or finds it stale.
+        self.place.settings = replace(self.place.settings, bookmark_every=1)
         self.acknowledged: list[str] = []
         self.open: set[str] = set()
         self.changing: set[str] = set()
