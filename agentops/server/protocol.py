@@ -103,19 +103,23 @@ class _Protocol:
     ) -> wire.CallToolResult | wire.InputRequiredResult:
         caller = _caller(ctx)
         given: JsonObject = dict(params.arguments or {})
-        state, said = params.request_state, params.input_responses or {}
-        answered = None if state is None else said.get(state)
-        if state is not None and isinstance(answered, wire.ElicitResult) and self._may_ask(ctx):
-            await questions.take(self._bench.desk, caller, state, answered)
-        answer = await _apart(call(self._bench, caller, params.name, given))
+        state = params.request_state
+        said = None if state is None else (params.input_responses or {}).get(state)
+        taken: questions.Answered = "granted"
+        if state is not None and isinstance(said, wire.ElicitResult) and self._may_ask(ctx):
+            taken = await questions.take(self._bench.desk, caller, state, said)
         for _ in range(_QUESTIONS_MAX):
-            asked = await self._question(ctx, caller, answer)
+            if taken == "refused" and "job" not in given:
+                return _result(questions.refused(params.name))
+            answer = await _apart(call(self._bench, caller, params.name, given))
+            # Who dismissed a question or said no is not asked again within the call.
+            asked = await self._question(ctx, caller, answer) if taken == "granted" else None
             if isinstance(asked, wire.InputRequiredResult):
                 return asked
-            if asked != "granted":
-                break
-            answer = await _apart(call(self._bench, caller, params.name, given))
-        return _result(answer)
+            if asked is None:
+                return _result(answer)
+            taken = asked
+        return _result(questions.refused(params.name))
 
     def _may_ask(self, ctx: _Context) -> bool:
         """Whether a person is behind this client, as its operator said and the client declares."""

@@ -13,6 +13,7 @@ import mcp_types as wire
 
 from agentops.policy.cards import Card
 from agentops.recover.approving import open_questions
+from agentops.server.answer import Answer, Fault
 from agentops.server.desk import Caller, Desk
 from journal import Actor, HostRef, NewEvent
 from journal.events import ApprovalGranted, ApprovalRefused, Payload
@@ -62,3 +63,11 @@ async def take(desk: Desk, caller: Caller, approval_id: str, answer: wire.Elicit
     )
     await asyncio.to_thread(desk.ground.journal.append, draft)
     return "granted" if yes else "refused"
+
+
+def refused(tool: str) -> Answer:
+    """The answer after a person said no to a single command."""
+    fault = Fault(code="DENIED", detail=f"a person said no to {tool}; nothing was sent", rule="G12")
+    return Answer(
+        ok=False, summary=fault.detail, error=fault, next=("do not ask for it in another way",)
+    )
