@@ -6,6 +6,8 @@ answer (``agentops.server.outcomes``).
 """
 
 import json
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, JsonValue
@@ -41,8 +43,9 @@ BRIEF_TOKENS = 1_500
 FULL_TOKENS = 6_000
 _HEAD_CHARS = 2_048
 _TAIL_CHARS = 4_096
-_CUT_TEXT_CHARS = 200
-_ROWS_KEPT = 3
+_WORDS_CHARS = 600
+_TEXT_KEPT_CHARS = 60
+_ROWS_KEPT = 1
 
 
 class _Part(BaseModel):
@@ -133,20 +136,24 @@ class Answer(_Part):
 
     def fitted(self, tokens: int) -> "Answer":
         """The answer within a budget: the longest list or text is cut first, and cut says so."""
-        data: JsonObject = json.loads(json.dumps(self.data))
+        body: JsonObject = json.loads(json.dumps(self.data))
         cut: dict[str, int] = dict(self.cut)
-        fits = self.model_copy(update={"data": data, "cut": cut})
+        fits = self.model_copy(update={"data": body, "cut": cut, **self._bounded()})
         while len(fits.text()) > tokens * CHARS_PER_TOKEN:
-            longest = _longest(data, "data")
+            longest = max(_cuttable(body, "data"), key=lambda part: part.room, default=None)
             if longest is None:
                 break
-            holder, key, path = longest
-            whole = holder[key]
-            assert isinstance(whole, list | str)  # noqa: S101 - what _longest gives
-            cut.setdefault(path, len(whole))
-            kept = _ROWS_KEPT if isinstance(whole, list) else _CUT_TEXT_CHARS
-            holder[key] = whole[: max(kept, len(whole) // 2)]
+            cut[longest.path] = max(cut.get(longest.path, 0), len(longest.whole))
+            longest.halve()
         return fits
+
+    def _bounded(self) -> dict[str, object]:
+        """Words that stand outside data, cut to what a person would read."""
+        bounded: dict[str, object] = {"summary": self.summary[:_WORDS_CHARS]}
+        if self.error is not None:
+            words = {"detail": self.error.detail[:_WORDS_CHARS]}
+            bounded["error"] = self.error.model_copy(update=words)
+        return bounded
 
 
 def compact(value: JsonValue) -> str:
@@ -172,26 +179,34 @@ def output_of(data: bytes, *, length: int, truncated: bool, handle: str, full: b
     return Output(head=text[:head], tail=text[-tail:], bytes=length, truncated=True, handle=handle)
 
 
-_Place = tuple[dict[str, JsonValue], str, str]
+@dataclass(frozen=True, slots=True)
+class _Cuttable:
+    """A list or text within an answer's data that is long enough to be cut. room is in characters.
+
+    Rows of one list share their path, without an index.
+    """
+
+    holder: dict[str, JsonValue] | list[JsonValue]
+    key: str | int
+    path: str
+    whole: list[JsonValue] | str
+    room: int
+
+    def halve(self) -> None:
+        """Keep the first half, in place."""
+        least = _ROWS_KEPT if isinstance(self.whole, list) else _TEXT_KEPT_CHARS
+        self.holder[self.key] = self.whole[: max(least, len(self.whole) // 2)]  # type: ignore[index] # a key of its holder
 
 
-def _longest(value: dict[str, JsonValue], path: str) -> _Place | None:
-    """The list or text below *value* that takes most room and can still be cut."""
-    found: list[tuple[int, _Place]] = []
-    _gather(value, path, found)
-    return max(found, key=lambda pair: pair[0])[1] if found else None
-
-
-def _gather(value: dict[str, JsonValue], path: str, found: list[tuple[int, _Place]]) -> None:
-    for key, item in value.items():
-        here = f"{path}.{key}"
-        if isinstance(item, dict):
-            _gather(item, here, found)
-        elif (isinstance(item, list) and len(item) > _ROWS_KEPT) or (
-            isinstance(item, str) and len(item) > _CUT_TEXT_CHARS
-        ):
-            found.append((len(compact(item)), (value, key, here)))
-        if isinstance(item, list):
-            for number, row in enumerate(item):
-                if isinstance(row, dict):
-                    _gather(row, f"{here}[{number}]", found)
+def _cuttable(value: dict[str, JsonValue] | list[JsonValue], path: str) -> Iterator[_Cuttable]:
+    places: Iterable[tuple[str | int, JsonValue, str]] = (
+        ((number, item, f"{path}[]") for number, item in enumerate(value))
+        if isinstance(value, list)
+        else ((key, item, f"{path}.{key}") for key, item in value.items())
+    )
+    for key, item, here in list(places):
+        least = _ROWS_KEPT if isinstance(item, list) else _TEXT_KEPT_CHARS
+        if isinstance(item, list | str) and len(item) > least:
+            yield _Cuttable(value, key, here, item, len(compact(item)))
+        if isinstance(item, dict | list):
+            yield from _cuttable(item, here)

@@ -64,7 +64,8 @@ def as_wire(tool: Tool) -> wire.Tool:
         input_schema=tool.schema(),
         annotations=wire.ToolAnnotations(
             read_only_hint=reads,
-            destructive_hint=tool.effect == "destroys",
+            # In the protocol's words: none of the acting tools only adds.
+            destructive_hint=not reads,
             idempotent_hint=tool.repeatable,
             open_world_hint=bool(tool.commands),
         ),

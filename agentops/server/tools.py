@@ -133,7 +133,7 @@ _ALL: tuple[Tool, ...] = (
         "Writes text files, all or none, each only over what is expected there; keeps backups.",
         arguments.Deploy,
         lambda b, c, a: acting.deploy(b.desk, c, a),
-        "destroys",
+        "changes",
         (DeployFiles.name,),
     ),
     Tool(
