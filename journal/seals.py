@@ -100,7 +100,10 @@ def append_note(path: Path, disk: Disk, note: str, heads: Sequence[Head] = ()) -
 
 
 def append_object(path: Path, disk: Disk, value: JsonObject) -> None:
-    """Append one canonical JSON line durably, after closing off a torn one before it.
+    """Append one canonical JSON line durably, after cutting off a torn one before it.
+
+    A line without its end was never acknowledged; closed off instead, it would stand for ever as
+    one that is no note, and no verification could tell a crash from a forgery.
 
     Raises:
         WriteFailed: The disk refused.
@@ -109,10 +112,8 @@ def append_object(path: Path, disk: Disk, value: JsonObject) -> None:
         with locked(path):
             descriptor = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CLOEXEC)
             try:
-                size = os.fstat(descriptor).st_size
-                torn = size > 0 and os.pread(descriptor, 1, size - 1) != b"\n"
-                line = (b"\n" if torn else b"") + canonical(value) + b"\n"
-                rest = memoryview(line)
+                _cut_torn_end(descriptor)
+                rest = memoryview(canonical(value) + b"\n")
                 while rest:
                     rest = rest[disk.write(descriptor, bytes(rest)) :]
                 disk.sync(descriptor)
@@ -120,6 +121,14 @@ def append_object(path: Path, disk: Disk, value: JsonObject) -> None:
                 os.close(descriptor)
     except OSError as error:
         raise WriteFailed(f"cannot append to {path}: {error.strerror}") from error
+
+
+def _cut_torn_end(descriptor: int) -> None:
+    size = os.fstat(descriptor).st_size
+    if size == 0 or os.pread(descriptor, 1, size - 1) == b"\n":
+        return
+    end = os.pread(descriptor, size, 0).rfind(b"\n") + 1
+    os.ftruncate(descriptor, end)
 
 
 def read_notes(path: Path) -> Iterator[StoredNote]:

@@ -162,7 +162,12 @@ class Journal:
             )
         except PermissionError as error:
             raise WriteFailed(f"cannot write to {path}: {error.strerror}") from error
-        opened._begin_session()
+        try:
+            opened._begin_session()
+        except BaseException:
+            # Its lock would make the stream look alive to whoever opens next.
+            opened.abandon()
+            raise
         return opened
 
     @property

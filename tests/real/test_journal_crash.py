@@ -131,6 +131,21 @@ def test_a_torn_end_is_set_aside_and_recorded(tmp_path: Path, torn: bytes) -> No
     assert place.verify().status == "intact"
 
 
+@pytest.mark.parametrize("torn", [b"{", b'{"note":"agentops', b"\x00" * 500])
+def test_a_seal_that_a_crash_tore_does_not_look_like_a_forgery(tmp_path: Path, torn: bytes) -> None:
+    """It was never acknowledged: the next seal takes its place."""
+    place = Place(tmp_path)
+    twenty_events(place)
+    whole = place.layout.seals.read_bytes()
+    with place.layout.seals.open("ab") as file:
+        file.write(torn)
+    assert place.verify().finding is None
+    with place.open() as journal:
+        journal.append(note("goes on"))
+    assert place.layout.seals.read_bytes().startswith(whole + b'{"')
+    assert place.verify().status == "intact"
+
+
 def test_a_hole_of_zeros_before_whole_lines_is_set_aside(tmp_path: Path) -> None:
     """After a power cut the blocks of one unacknowledged write can arrive out of order."""
     place = Place(tmp_path)

@@ -197,3 +197,18 @@ def test_a_read_only_file_system_is_read_and_refuses_a_writer(
     assert Reader.open(path).query("SELECT count(*) FROM event").rows[0][0] == 3
     with pytest.raises(WriteFailed, match="Read-only"):
         Journal.open(path, clock=place.clock, actor=ACTOR, keys=place.keys)
+
+
+def test_an_opening_that_fails_leaves_no_lock_behind(place: Place, disk: FailingDisk) -> None:
+    """The next opening goes on in the same stream and settles what was in doubt there."""
+    with place.create() as journal:
+        journal.append(intended("c1"))
+        journal.abandon()
+    disk.write_error = FULL
+    with pytest.raises(WriteFailed):
+        place.open()
+    disk.write_error = None
+    with place.open() as journal:
+        assert [intent.command_id for intent in journal.unreconciled()] == ["c1"]
+        assert place.layout.streams() == [journal.stream]
+    assert place.verify().status == "intact"
