@@ -41,6 +41,7 @@ GROUPS: Mapping[str, tuple[str, ...]] = {
     "diagnosing": ("diagnose",),
     "serving": ("mcp", "tools"),
     "approving": ("approvals", "approve", "deny", "freeze", "thaw", "operator"),
+    "hooking": ("hook",),
 }
 
 

@@ -1,0 +1,85 @@
+"""``agentops hook``: a coding agent's pre-tool hook; exit 2 with one line stops the tool.
+
+What comes in may be anything: an unreadable input passes, since the server and the executor enforce
+policy anyway and a hook only points the way. Not here: what is stopped (``agentops.hook``).
+"""
+
+import argparse
+import json
+import os
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+from agentops.cli.policies import policy_for
+from agentops.cli.status import Status
+from agentops.config import load_settings
+from agentops.errors import AgentopsError
+from agentops.hook.advice import Known, advice
+from agentops.hook.layers import Found, commands, commands_of
+
+_INPUT_MAX = 1_000_000
+_DEPTH_MAX = 6
+
+
+def register(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    """Add the command."""
+    parser = commands.add_parser(
+        "hook", help="a pre-tool hook: points from a typed ssh … pkill to the agentops call"
+    )
+    parser.add_argument(
+        "words",
+        metavar="ARGV",
+        nargs=argparse.REMAINDER,
+        help="the command; without it, the hook's JSON on standard input",
+    )
+    parser.set_defaults(run=_hook)
+
+
+def _hook(arguments: argparse.Namespace) -> Status:
+    words = tuple(arguments.words[1:] if arguments.words[:1] == ["--"] else arguments.words)
+    found = _of_argv(words) if words else _of_input()
+    line = advice(found, _known())
+    if line is None:
+        return Status.YES
+    sys.stderr.write(line + "\n")
+    return Status.USAGE
+
+
+def _of_argv(words: tuple[str, ...]) -> Iterator[Found]:
+    """One word is a line for a shell, several are an argv."""
+    return commands(words[0]) if len(words) == 1 else commands_of(words)
+
+
+def _of_input() -> Iterator[Found]:
+    text = sys.stdin.buffer.read(_INPUT_MAX).decode("utf-8", "replace")
+    try:
+        given = json.loads(text)
+    except (ValueError, RecursionError):
+        # Not a hook's message; a plain command line is one all the same.
+        yield from commands(text)
+        return
+    yield from _of_value(given, 0)
+
+
+def _of_value(given: object, depth: int) -> Iterator[Found]:
+    """The command in a hook's message: Claude Code's, Codex's, Cursor's, or a bare one."""
+    if isinstance(given, str):
+        yield from commands(given)
+    elif isinstance(given, list) and all(isinstance(word, str) for word in given) and given:
+        yield from commands_of(tuple(given))
+    elif isinstance(given, dict) and depth < _DEPTH_MAX:
+        for key in ("tool_input", "toolInput", "command", "cmd", "argv", "arguments", "script"):
+            if key in given:
+                yield from _of_value(given[key], depth + 1)
+
+
+def _known() -> Known:
+    """Hosts and jobs of the settings in force; none where they cannot be read."""
+    try:
+        settings = load_settings(environ=os.environ, cwd=Path.cwd())
+        config, _ = policy_for(settings)
+    except (AgentopsError, OSError):
+        return Known()
+    jobs = {name: job.role_match.cmd_contains or "" for name, job in config.job.items()}
+    return Known(tuple(settings.inventory), {name: text for name, text in jobs.items() if text})
