@@ -88,9 +88,10 @@ def by_layer(card: Card) -> tuple[tuple[str, tuple[str, ...]], ...]:
     return tuple((name, wrap(layers[place:], card.argv)) for place, name in enumerate(names))
 
 
-def known_of(reader: Reader, host: Host) -> PolicyState:
+def known_of(reader: Reader, host: Host, *, agent_wish: bool = False) -> PolicyState:
     """What the journal says that bears on a direct wish: freeze, questions, answers, used ones."""
-    state = PolicyState(terms=Terms(tier=host.tier, host=host.name))
+    terms = Terms(tier=host.tier, host=host.name, agent_wish=agent_wish)
+    state = PolicyState(terms=terms)
     for event in reader.events(kinds=_TELLING):
         intent = event.payload
         if not isinstance(intent, CommandIntended) or intent.authority.startswith(APPROVAL):
@@ -174,7 +175,10 @@ class _Door:
 
     async def ask_policy(self) -> tuple[PolicyState, Authorization]:
         """What is known now, and what policy says to it."""
-        state = await asyncio.to_thread(known_of, self.journal.reader(), self.wish.host)
+        actor = self.wish.actor or self.journal.actor
+        state = await asyncio.to_thread(
+            known_of, self.journal.reader(), self.wish.host, agent_wish=actor.kind == "agent"
+        )
         now_us = self.clock.wall_us()
         return state, authorize(self.wish.command, None, state, self.config, self.wish.host, now_us)
 

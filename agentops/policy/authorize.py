@@ -73,15 +73,15 @@ def authorize(
     return (
         _decision_fits(command, decision, state, config, now_us)
         or _guarded(command, decision, state, config, now_us, approved=granted is not None)
-        or _authority(command, config, host, granted=granted)
+        or _authority(command, state, config, host, granted=granted)
     )
 
 
 def _authority(
-    command: Command, config: PolicyConfig, host: Host, *, granted: str | None
+    command: Command, state: PolicyState, config: PolicyConfig, host: Host, *, granted: str | None
 ) -> Authorization:
     """Who says yes: a standing approval of the tier, or a person's yes to this very command."""
-    standing = _standing(command, config, host)
+    standing = _standing(command, config, host, agent_wish=state.terms.agent_wish)
     if standing is not None:
         return Authorization("allow", f"standing {standing.id}", f"stands for tier {host.tier}")
     if granted is not None:
@@ -178,11 +178,18 @@ def _as_run(command: Command, decision: Decision | None) -> Run:
     return Run(_PURPOSE.get(command.name, "deploy"), command.name, command.arguments())
 
 
-def _standing(command: Command, config: PolicyConfig, host: Host) -> Standing | None:
+def _standing(
+    command: Command, config: PolicyConfig, host: Host, *, agent_wish: bool
+) -> Standing | None:
     if command.name in FREE:
         return None
     return next(
-        (s for s in config.standing if s.tier == host.tier and command.name in s.commands), None
+        (
+            s
+            for s in config.standing
+            if s.tier == host.tier and command.name in s.commands and (s.agents or not agent_wish)
+        ),
+        None,
     )
 
 

@@ -212,11 +212,16 @@ class Permit(_Part):
 
 
 class Standing(_Part):
-    """A lasting approval of an operator for one tier."""
+    """A lasting approval of an operator for one tier.
+
+    It holds for what the engine decides and what a person types. agents says that it holds also for
+    a command that an agent wishes for itself, whatever argv or file that is.
+    """
 
     id: str
     tier: Literal["dev", "prod"]
     commands: tuple[str, ...] = Field(min_length=1)
+    agents: bool = False
 
 
 class Budget(_Part):

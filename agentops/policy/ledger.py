@@ -183,6 +183,7 @@ class Terms:
     """Under what this incident is handled, from ``configuration_loaded``.
 
     learned_grace_s is how long this job's stops took before (95th percentile), 0 where unknown.
+    agent_wish says that an agent itself wishes for a command, without the engine's decision.
     """
 
     goal: Literal["recover", "stop"] = "recover"
@@ -190,6 +191,7 @@ class Terms:
     shadow: bool = False
     host: str = ""
     learned_grace_s: int = 0
+    agent_wish: bool = False
 
 
 @dataclass(frozen=True, slots=True)

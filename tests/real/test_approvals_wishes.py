@@ -1,6 +1,8 @@
 """A command that somebody wishes for directly: the question, the yes, and one act for one yes."""
 
 import asyncio
+import os
+import signal
 import subprocess
 from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass, replace
@@ -10,6 +12,7 @@ import pytest
 
 from agentops.approvals import Waits, Wish, by_layer, carry_out, this_party
 from agentops.commands import Command
+from agentops.commands.launch import Launch, Launched
 from agentops.commands.processes import ListProcesses, ProcessTable
 from agentops.commands.run_argv import RunArgv
 from agentops.commands.signals import SignalProcess
@@ -121,6 +124,38 @@ async def test_a_yes_to_one_command_is_none_for_another(door: Door) -> None:
     other = replace(door.wish, command=RunArgv.model_validate({"argv": ("true",)}))
     assert isinstance(await door.carry_out(other), Waits)
     assert door.ran() == 0
+
+
+@pytest.mark.parametrize("agents", [False, True])
+async def test_a_standing_approval_holds_for_an_agents_own_wish_only_where_it_says_so(
+    door: Door, *, agents: bool
+) -> None:
+    """What the engine may do on a dev host is not what an agent may make up."""
+    standing = parse_policy(SHIPPED.read_text(), "dev.toml").standing[0]
+    theirs = standing.model_copy(update={"agents": agents})
+    config = door.config.model_copy(update={"standing": (theirs,)})
+    folder = str(door.trace.parent)
+    command = Launch.model_validate(
+        {
+            "argv": ("sh", "-c", f"echo ran >> {door.trace}; exec sleep 20"),
+            "cwd": folder,
+            "log": f"{folder}/log",
+            "launch_id": "made-up",
+        }
+    )
+    wish = Wish(command, HERE.model_copy(update={"tier": "dev"}), "it is only dev")
+    executor = Executor(door.journal, clock=SystemClock(), config=config, connect=open_transport)
+    done = await replace(door, config=config, executor=executor).carry_out(wish)
+    await executor.close()
+    if agents:
+        assert isinstance(done, Executed)
+        assert done.authorization.rule == "standing dev-hosts"
+        assert isinstance(done.observation, Launched)
+        assert done.observation.identity is not None
+        os.kill(done.observation.identity.pid, signal.SIGKILL)
+    else:
+        assert isinstance(done, Waits)
+        assert door.ran() == 0
 
 
 async def test_a_freeze_refuses_a_direct_wish_too(door: Door) -> None:
