@@ -65,6 +65,11 @@ def anchor_at(place: str, disk: Disk | None = None) -> Anchor:
     return FileAnchor(Path(place).absolute(), disk or SystemDisk())
 
 
+def place_of(anchor: Path | str | None) -> str | None:
+    """How an anchor is recorded: as a place that means the same from any working directory."""
+    return None if anchor is None else anchor_at(str(anchor)).place
+
+
 @dataclass(frozen=True, slots=True)
 class FileAnchor:
     """An append-only file, best on another disk or under another user."""

@@ -5,8 +5,8 @@ a process's life. A foreign program that keeps the file open delays nobody: a fr
 beside it and put in its place. A damaged file, or one of another DuckDB version, goes to quarantine
 and is built anew. The segments are the evidence; this file may be deleted at any time.
 
-Not here: the tables (``journal.index_schema``), comparing index and segments
-(``journal.verification``).
+Not here: the tables (``journal.index_schema``), asking (``journal.querying``), comparing index and
+segments (``journal.verification``).
 """
 
 import os
@@ -42,14 +42,6 @@ SETTINGS: dict[str, str | bool | int | float | list[str]] = {
 
 class IndexAhead(IndexFailed):
     """The index holds events that the segments do not: SEGMENT_TRUNCATED."""
-
-
-@dataclass(frozen=True, slots=True)
-class Rows:
-    """A query's answer."""
-
-    columns: tuple[str, ...]
-    rows: list[tuple[object, ...]]
 
 
 @dataclass(slots=True)
@@ -112,22 +104,6 @@ def reading(layout: Layout) -> Iterator[duckdb.DuckDBPyConnection]:
             raise QueryFailed(f"cannot open {layout.index}: {first_line(error)}") from error
         with closing(connection):
             yield connection
-
-
-def query(layout: Layout, sql: str) -> Rows:
-    """Run one SQL statement on the index, read-only.
-
-    Raises:
-        QueryFailed: DuckDB refused it.
-        IndexAhead: The segments end before the index does.
-    """
-    with reading(layout) as connection:
-        try:
-            result = connection.execute(sql)
-            columns = tuple(column[0] for column in result.description or ())
-            return Rows(columns, result.fetchall())
-        except duckdb.Error as error:
-            raise QueryFailed(first_line(error)) from error
 
 
 def first_line(error: Exception) -> str:

@@ -31,7 +31,7 @@ CREATE VIEW command AS
   SELECT i.command_id, i.incident, i.host, i.command, i.effect, i.actor,
          make_timestamp(i.ts_us) AS intended_at, coalesce(o.outcome, 'in doubt') AS outcome,
          o.exit_status, o.duration_ms,
-         i.line::JSON -> '$.data.arguments' AS arguments, i.stream, i.seq AS intent_seq,
+         i.line -> '$.data.arguments' AS arguments, i.stream, i.seq AS intent_seq,
          o.seq AS outcome_seq
   FROM intent i LEFT JOIN outcome o USING (command_id);
 CREATE VIEW in_doubt AS SELECT * FROM command WHERE outcome = 'in doubt';
@@ -42,27 +42,27 @@ CREATE VIEW signal AS
 CREATE VIEW observation AS
   SELECT e.stream, e.seq, e.id, e.incident, e.host, e.command, e.command_id,
          make_timestamp(e.ts_us) AS time,
-         CASE WHEN o.content IS NULL THEN e.line::JSON -> '$.data.observation'
+         CASE WHEN o.content IS NULL THEN e.line -> '$.data.observation'
               ELSE o.content::JSON END AS observation
   FROM event e LEFT JOIN output o
     ON o.stream = e.stream AND o.seq = e.seq AND o.name = 'observation'
   WHERE e.kind = 'observation_parsed';
 CREATE VIEW decision AS
   SELECT stream, seq, id, incident, make_timestamp(ts_us) AS time,
-         line::JSON ->> '$.data.decision_id' AS decision_id,
-         line::JSON -> '$.data.decision' AS decision,
-         line::JSON ->> '$.data.inputs_sha256' AS inputs_sha256,
-         line::JSON ->> '$.data.decision_sha256' AS decision_sha256
+         line ->> '$.data.decision_id' AS decision_id,
+         line -> '$.data.decision' AS decision,
+         line ->> '$.data.inputs_sha256' AS inputs_sha256,
+         line ->> '$.data.decision_sha256' AS decision_sha256
   FROM event WHERE kind = 'decision_made';
 CREATE VIEW verdict AS
   SELECT stream, seq, id, incident, make_timestamp(ts_us) AS time,
-         line::JSON ->> '$.data.verdict' AS verdict, line::JSON ->> '$.data.reason' AS reason,
-         line::JSON -> '$.data.condition' AS condition
+         line ->> '$.data.verdict' AS verdict, line ->> '$.data.reason' AS reason,
+         line -> '$.data.condition' AS condition
   FROM event WHERE kind = 'verdict_reached';
 CREATE VIEW incident AS
   SELECT o.incident, make_timestamp(o.ts_us) AS opened_at, make_timestamp(c.ts_us) AS closed_at,
-         o.line::JSON ->> '$.data.title' AS title, o.line::JSON ->> '$.data.job' AS job,
-         c.line::JSON ->> '$.data.resolution' AS resolution
+         o.line ->> '$.data.title' AS title, o.line ->> '$.data.job' AS job,
+         c.line ->> '$.data.resolution' AS resolution
   FROM (SELECT * FROM event WHERE kind = 'incident_opened') o
   LEFT JOIN (SELECT * FROM event WHERE kind = 'incident_closed') c USING (incident);
 CREATE VIEW log AS

@@ -27,14 +27,17 @@ from journal.events import (
     Resolution,
 )
 from journal.following import Follower
-from journal.index import Rows, query
 from journal.layout import Layout, read_format, stream_order
 from journal.ledger import Intent
 from journal.lines import leaf_hash
+from journal.querying import Rows, query
 from journal.segments import stream_lines
 
 _LEAF = re.compile(r"[0-9a-f]{8,64}")
 _SHORT_ID_CHARS = 8
+_TS_MARK = b'"ts_us":'
+_LAST = b',"v":1}'
+_TS_BYTES = 48  # the two last fields of a line, with room
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,11 +94,9 @@ class Reader:
         Raises:
             Corrupt: A line cannot be read.
         """
-        marks = [] if incident is None else [_mark("incident", incident)]
-        if host is not None:
-            marks.append(b'"host":{')
+        sieve = _Sieve.of(incident, kinds, host)
         merged = heapq.merge(
-            *(self._keyed(stream, marks) for stream in self.layout.streams()),
+            *(self._keyed(stream, sieve, since) for stream in self.layout.streams()),
             key=lambda pair: pair[0],
         )
         for _, event in merged:
@@ -221,15 +222,50 @@ class Reader:
         return follower
 
     def _keyed(
-        self, stream: str, marks: list[bytes]
+        self, stream: str, sieve: "_Sieve", since: int | None
     ) -> Iterator[tuple[tuple[int, tuple[int, str], int], Event]]:
         highest = 0
         order = stream_order(stream)
         for stored in stream_lines(self.layout, stream):
-            if all(mark in stored.line for mark in marks):
+            # Every line's time counts, so that the order is the same whatever is asked for.
+            ts_us = _time_of(stored.line)
+            if ts_us is not None:
+                highest = max(highest, ts_us)
+                if since is not None and ts_us < since:
+                    continue
+            if sieve.lets_through(stored.line):
                 event = _read(stored.line, stream, stored.where)
-                highest = max(highest, event.ts_us)
                 yield (highest, order, event.seq), event
+
+
+@dataclass(frozen=True, slots=True)
+class _Sieve:
+    """Bytes that a line has if it holds what is asked for; not every line that has them does."""
+
+    each: tuple[bytes, ...]
+    one_of: tuple[bytes, ...]
+
+    @classmethod
+    def of(cls, incident: str | None, kinds: Collection[str] | None, host: str | None) -> Self:
+        each = [] if incident is None else [_mark("incident", incident)]
+        if host is not None:
+            each.append(_mark("name", host))
+        return cls(
+            tuple(each), () if kinds is None else tuple(_mark("kind", kind) for kind in kinds)
+        )
+
+    def lets_through(self, line: bytes) -> bool:
+        return all(mark in line for mark in self.each) and (
+            not self.one_of or any(mark in line for mark in self.one_of)
+        )
+
+
+def _time_of(line: bytes) -> int | None:
+    """The wall clock of a line, which stands at its end; None if it is no event."""
+    try:
+        return int(line[line.rindex(_TS_MARK, -_TS_BYTES) + len(_TS_MARK) : -len(_LAST)])
+    except ValueError:
+        return None
 
 
 def _mark(field: str, value: str) -> bytes:

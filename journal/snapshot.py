@@ -1,26 +1,17 @@
-"""Read-only copies of the index for notebooks, query results as files, and the sizes of a journal.
+"""Read-only copies of the index for notebooks, and the sizes of a journal.
 
-A snapshot is convenient and proves nothing: the evidence stays in the segments. Not here: bundles.
+A snapshot is convenient and proves nothing: the evidence stays in the segments. Not here:
+bundles, a query's answer as a file (``journal.querying``).
 """
 
 import shutil
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
 
-import duckdb
-
-from journal.errors import JournalExists, QueryFailed
-from journal.index import first_line, reading
+from journal.errors import JournalExists
+from journal.index import reading
 from journal.layout import Layout
-
-Format = Literal["parquet", "csv", "json"]
-_OPTIONS: Mapping[Format, str] = {
-    "parquet": "FORMAT parquet, COMPRESSION zstd",
-    "csv": "FORMAT csv, HEADER",
-    "json": "FORMAT json",
-}
+from journal.querying import copy
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,20 +40,7 @@ def snapshot(layout: Layout, target: Path, *, parquet: bool = False) -> None:
             return
         target.mkdir(parents=True)
         for table in ("event", "output"):
-            _copy(connection, f"SELECT * FROM {table}", target / f"{table}.parquet", "parquet")  # noqa: S608 - two constants
-
-
-def query_to(layout: Layout, sql: str, target: Path, form: Format) -> None:
-    """Write a query's answer to a file.
-
-    Raises:
-        JournalExists: The target exists.
-        QueryFailed: DuckDB refused it.
-    """
-    if target.exists():
-        raise JournalExists(f"{target} exists; choose another file for the answer")
-    with reading(layout) as connection:
-        _copy(connection, sql, target, form)
+            copy(connection, f"SELECT * FROM {table}", target / f"{table}.parquet", "parquet")  # noqa: S608 - two constants
 
 
 def sizes(layout: Layout) -> Sizes:
@@ -76,15 +54,6 @@ def sizes(layout: Layout) -> Sizes:
         index_bytes=layout.index.stat().st_size if layout.index.exists() else 0,
         quarantine_bytes=_bytes_below(layout.quarantine),
     )
-
-
-def _copy(connection: duckdb.DuckDBPyConnection, sql: str, target: Path, form: Format) -> None:
-    place = str(target).replace("'", "''")
-    statement = f"COPY ({sql.rstrip().rstrip(';')}) TO '{place}' ({_OPTIONS[form]})"
-    try:
-        connection.execute(statement)
-    except duckdb.Error as error:
-        raise QueryFailed(first_line(error)) from error
 
 
 def _bytes_below(folder: Path) -> int:

@@ -5,10 +5,11 @@ between looks, which is the caller's; the whole journal in order (``journal.read
 """
 
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from journal.envelope import Event, read_line
 from journal.layout import Layout, stream_order
-from journal.segments import iterate
+from journal.segments import iterate, torn_tail
 
 
 @dataclass(slots=True)
@@ -20,7 +21,9 @@ class Tail:
 
     def skip(self) -> None:
         """Forget what is there already: ``new`` gives only what comes after this call."""
-        self.new()
+        for stream in self.layout.streams():
+            for path in self.layout.segments(stream)[-1:]:
+                self._positions[stream] = (path.name.partition(".")[0], _end(path))
 
     def new(self) -> list[Event]:
         """Events that no call before has given, by wall clock, then stream, then seq.
@@ -46,3 +49,16 @@ class Tail:
                 start = stored.offset + len(stored.line) + 1
             self._positions[stream] = (number, start)
         return found
+
+
+def _end(path: Path) -> int:
+    """The byte behind the last complete line."""
+    try:
+        if path.suffix != ".zst":
+            return torn_tail(path)[0]
+    except FileNotFoundError:
+        pass  # compressed just now
+    end = 0
+    for stored in iterate(path):
+        end = stored.offset + len(stored.line) + 1
+    return end

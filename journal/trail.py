@@ -12,11 +12,13 @@ import json
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 
 from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import ec, utils
 
 from journal.envelope import Event
+from journal.errors import JournalExists, WriteFailed
 from journal.events import JsonObject
 from journal.lines import canonical, loads
 
@@ -81,6 +83,32 @@ def trail(events: Iterable[Event], signer: TrailSigner) -> Iterator[bytes]:
         line = canonical(record)
         previous = hashlib.sha256(line).hexdigest()
         yield line
+
+
+def write_trail(events: Iterable[Event], folder: Path) -> int:
+    """Make a folder with ``trail.jsonl`` and ``keystore.json``; gives the number of records.
+
+    The key is drawn for this copy and forgotten: who holds the copy can see that it is whole, and
+    has to ask the journal whether it is true.
+
+    Raises:
+        JournalExists: The folder exists.
+        WriteFailed: The disk refused.
+    """
+    signer = TrailSigner.new()
+    count = 0
+    try:
+        folder.mkdir(parents=True)
+        with (folder / "trail.jsonl").open("wb") as file:
+            for line in trail(events, signer):
+                file.write(line + b"\n")
+                count += 1
+        (folder / "keystore.json").write_text(keystore_text(signer), encoding="utf-8")
+    except FileExistsError as error:
+        raise JournalExists(f"{folder} exists; choose another place for the trail") from error
+    except OSError as error:
+        raise WriteFailed(f"cannot write {folder}: {error.strerror}") from error
+    return count
 
 
 def _record(event: Event, time_us: int) -> JsonObject:

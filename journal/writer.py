@@ -15,7 +15,7 @@ from types import TracebackType
 from typing import Self
 
 from journal import sealing
-from journal.anchors import Anchor, anchor_at
+from journal.anchors import Anchor, anchor_at, place_of
 from journal.blobs import BlobWriter
 from journal.bookmark import Bookmark, Start, is_due, lay_bookmark, read_bookmark
 from journal.capture import LIMIT_BYTES, Capture
@@ -119,7 +119,7 @@ class Journal:
             write_format(layout, journal_id)
         except OSError as error:
             raise WriteFailed(f"cannot create {path}: {error.strerror}") from error
-        store.pin(journal_id, key=key.public, anchor=_place(anchor))
+        store.pin(journal_id, key=key.public, anchor=place_of(anchor))
         return cls.open(path, clock=clock, actor=actor, keys=store, settings=settings)
 
     @classmethod
@@ -148,7 +148,7 @@ class Journal:
         layout = Layout(path)
         journal_id = read_format(layout)
         if anchor is not None:
-            store.pin(journal_id, key=store.signing_key().public, anchor=_place(anchor))
+            store.pin(journal_id, key=store.signing_key().public, anchor=place_of(anchor))
         places = store.pinned(journal_id).anchors
         try:
             opened = cls(
@@ -398,8 +398,3 @@ class Journal:
             raise JournalClosed("the journal is closed; open it again to append")
         if os.getpid() != self._process:
             raise JournalClosed("the journal was opened by the parent process; open it again here")
-
-
-def _place(anchor: Path | str | None) -> str | None:
-    """How an anchor is recorded: as a place that means the same from any working directory."""
-    return None if anchor is None else anchor_at(str(anchor)).place

@@ -19,17 +19,24 @@ from agentops.cli.context import (
 from agentops.cli.printing import emit, say
 from agentops.cli.status import Status
 from agentops.errors import UsageError
-from journal import KeyStore
+from journal import KeyStore, Reader
 from journal.bundle import export_bundle
 from journal.proving import prove
 from journal.snapshot import snapshot
+from journal.trail import write_trail
 from journal.upkeep import redact, rotate_key
 
 
 def register(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
     """Add ``export``."""
-    export = commands.add_parser("export", help="a bundle of one incident, with its verifier")
+    export = commands.add_parser("export", help="evidence of one incident for others")
     export.add_argument("incident", metavar="INCIDENT", nargs="?")
+    export.add_argument(
+        "--format",
+        choices=("bundle", "audit-trail"),
+        default="bundle",
+        help="a bundle with proofs and verifiers, or draft-sharif-agent-audit-trail, signed anew",
+    )
     export.add_argument("--output", type=Path, required=True, metavar="FOLDER", help="a new folder")
     add_json_option(export)
     add_journal_option(export)
@@ -72,7 +79,11 @@ def _export(arguments: argparse.Namespace) -> Status:
     settings = settings_for(arguments)
     reader = open_reader(settings)
     incident = resolve_incident(reader, arguments.incident)
+    if arguments.output.exists():
+        raise UsageError(f"--output {arguments.output}: something is there already")
     record_reading(settings, "export", incident)
+    if arguments.format == "audit-trail":
+        return _export_trail(arguments, reader, incident)
     with open_journal(settings) as journal:
         # What is exported must be sealed: the proofs end at a seal.
         journal.seal()
@@ -89,6 +100,15 @@ def _export(arguments: argparse.Namespace) -> Status:
         emit({"incident": incident, "bundle": str(arguments.output), "events": bundle.events})
     else:
         say(f"wrote {arguments.output}: {bundle.events} events with proofs and a verifier")
+    return Status.YES
+
+
+def _export_trail(arguments: argparse.Namespace, reader: Reader, incident: str) -> Status:
+    records = write_trail(reader.events(incident=incident), arguments.output)
+    if arguments.json:
+        emit({"incident": incident, "trail": str(arguments.output), "records": records})
+    else:
+        say(f"wrote {arguments.output}: {records} records and the key that signed this copy")
     return Status.YES
 
 

@@ -2,10 +2,12 @@
 
 import argparse
 import json
+import shutil
 import sys
 import time
-from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from tempfile import TemporaryDirectory
 
 from rich.table import Table
 
@@ -17,12 +19,15 @@ from agentops.cli.context import (
     resolve_incident,
     settings_for,
 )
-from agentops.cli.printing import console, emit, local_time, shown
+from agentops.cli.printing import console, emit, local_time, say, shown
 from agentops.cli.status import Status
 from agentops.cli.summaries import summary
 from agentops.errors import UsageError
 from journal import Event, Reader, Shredded, SystemClock
 from journal.kinds import PAYLOADS
+from journal.ledger import host_name
+from journal.querying import FORMATS, Format, query_to
+from journal.tailing import Tail
 
 _FOLLOW_POLL_S = 0.25
 _UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days"}
@@ -55,7 +60,12 @@ def register(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") ->
 
     query = commands.add_parser("query", help="SQL over the index (tables: docs/journal.md)")
     query.add_argument("sql", metavar="SQL", help="one statement; it reads only")
-    query.add_argument("--csv", action="store_true", help="comma-separated values")
+    query.add_argument("--to", type=Path, metavar="FILE", help="write the answer to a new file")
+    query.add_argument(
+        "--format",
+        choices=FORMATS,
+        help="of the answer: to FILE (default: by its ending), or to stdout; json has a row a line",
+    )
     add_json_option(query)
     add_journal_option(query)
     query.set_defaults(run=_query)
@@ -69,6 +79,9 @@ def _log(arguments: argparse.Namespace) -> Status:
         raise UsageError(f"--limit {arguments.limit}: must be at least 1")
     since = None if arguments.since is None else _instant(arguments.since)
     incident = None if arguments.incident is None else resolve_incident(reader, arguments.incident)
+    tail = Tail(reader.layout)
+    if arguments.follow:
+        tail.skip()  # before the events are read: what comes meanwhile is in both, and shown once
     events = list(reader.events(incident=incident, kinds=kinds, host=arguments.host, since=since))
     record_reading(settings, "log", " ".join(filter(None, [incident, arguments.host])) or "all")
     if arguments.limit is not None:
@@ -77,29 +90,20 @@ def _log(arguments: argparse.Namespace) -> Status:
         emit({"events": [json.loads(event.line) for event in events]})
         return Status.YES
     _print_events(events, as_json=arguments.json)
-    if arguments.follow:
-        seen = {event.id for event in events}
-        for event in _following(reader, incident, kinds, arguments.host, seen):
-            _print_events([event], as_json=arguments.json)
-            sys.stdout.flush()
+    seen = {event.id for event in events}
+    while arguments.follow:
+        sys.stdout.flush()
+        time.sleep(_FOLLOW_POLL_S)  # noqa: TID251 - a poll of files that others write
+        fresh = [
+            event
+            for event in tail.new()
+            if event.id not in seen
+            and (incident is None or event.incident == incident)
+            and (kinds is None or event.kind in kinds)
+            and (arguments.host is None or host_name(event.host) == arguments.host)
+        ]
+        _print_events(fresh, as_json=arguments.json)
     return Status.YES
-
-
-def _following(
-    reader: Reader,
-    incident: str | None,
-    kinds: list[str] | None,
-    host: str | None,
-    seen: set[str],
-) -> Iterator[Event]:
-    """New events as they become durable; ends only by an interrupt."""
-    since = SystemClock().wall_us() - 60_000_000
-    while True:
-        for event in reader.events(incident=incident, kinds=kinds, host=host, since=since):
-            if event.id not in seen:
-                seen.add(event.id)
-                yield event
-        time.sleep(_FOLLOW_POLL_S)  # noqa: TID251 - a poll of a file that others write
 
 
 def _print_events(events: list[Event], *, as_json: bool) -> None:
@@ -161,21 +165,54 @@ def _output_value(event: Event, name: str, data: bytes | Shredded) -> dict[str, 
 
 def _query(arguments: argparse.Namespace) -> Status:
     settings = settings_for(arguments)
-    rows = open_reader(settings).query(arguments.sql)
+    reader = open_reader(settings)
+    form = _form(arguments)
+    if form is not None:
+        return _answer_as_file(arguments, reader, form)
+    rows = reader.query(arguments.sql)
     record_reading(settings, "query", arguments.sql)
     if arguments.json:
         emit({"columns": list(rows.columns), "rows": [list(row) for row in rows.rows]})
-    elif arguments.csv:
-        import csv  # noqa: PLC0415 - only this form of output needs it
-
-        writer = csv.writer(sys.stdout)
-        writer.writerow(rows.columns)
-        writer.writerows(rows.rows)
     else:
         table = Table(*rows.columns)
         for row in rows.rows:
             table.add_row(*(shown(str(cell).encode(), 200) for cell in row))
         console().print(table)
+    return Status.YES
+
+
+def _form(arguments: argparse.Namespace) -> Format | None:
+    """In which form a file is asked for; None asks for a table or one JSON object."""
+    given: Format | None = arguments.format
+    if arguments.to is None and given is not None and arguments.json:
+        raise UsageError("--json and --format: give one of them")
+    if arguments.to is None or given is not None:
+        return given
+    ending = arguments.to.suffix.removeprefix(".")
+    for form in FORMATS:
+        if ending == form:
+            return form
+    raise UsageError(f"--to {arguments.to}: give --format, one of {', '.join(FORMATS)}")
+
+
+def _answer_as_file(arguments: argparse.Namespace, reader: Reader, form: Format) -> Status:
+    settings = settings_for(arguments)
+    if arguments.to is not None:
+        rows = query_to(reader.layout, arguments.sql, arguments.to, form)
+        record_reading(settings, "query", arguments.sql)
+        if arguments.json:
+            emit({"file": str(arguments.to), "format": form, "rows": rows})
+        else:
+            say(f"wrote {arguments.to}: {rows} rows")
+        return Status.YES
+    if form in {"arrow", "parquet"} and sys.stdout.isatty():
+        raise UsageError(f"--format {form} is not for a terminal; give --to FILE")
+    with TemporaryDirectory() as folder:
+        answer = Path(folder) / "answer"
+        query_to(reader.layout, arguments.sql, answer, form)
+        record_reading(settings, "query", arguments.sql)
+        with answer.open("rb") as file:
+            shutil.copyfileobj(file, sys.stdout.buffer)
     return Status.YES
 
 

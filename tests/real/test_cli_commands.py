@@ -139,7 +139,7 @@ def test_log_show_and_query_tell_the_same_events(who: User) -> None:
     count = "SELECT kind, count(*) AS n FROM event WHERE kind = 'command_intended' GROUP BY kind"
     answer = who.run("query", count, "--json").json
     assert answer["columns"] == ["kind", "n"]
-    written = list(csv.reader(io.StringIO(who.run("query", count, "--csv").out)))
+    written = list(csv.reader(io.StringIO(who.run("query", count, "--format", "csv").out)))
     assert written == [["kind", "n"], ["command_intended", str(answer["rows"][0][1])]]
     assert who.run("log", "--since", "2h", "--limit", "1").out.count("\n") == 1
     assert who.run("log", "--since", "2999-01-01T00:00+00:00").out == ""

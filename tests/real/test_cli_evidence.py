@@ -1,11 +1,32 @@
 """Evidence that leaves the journal, or must go, by the command line."""
 
+import csv
+import json
 import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 
+import duckdb
+import pyarrow as pa
 import pytest
 
 from tests.support.command_line import User, user
+
+
+def _arrow_rows(path: Path) -> Iterable[Sequence[object]]:
+    with pa.ipc.open_file(str(path)) as file:
+        table = file.read_all()
+    return [tuple(row.values()) for row in table.to_pylist()]
+
+
+READERS: Mapping[str, Callable[[Path], Iterable[Sequence[object]]]] = {
+    "arrow": _arrow_rows,
+    "csv": lambda path: list(csv.reader(path.read_text().splitlines()))[1:],
+    "json": lambda path: [tuple(json.loads(one).values()) for one in path.read_text().splitlines()],
+    "parquet": lambda path: duckdb.execute("SELECT * FROM read_parquet(?)", [str(path)]).fetchall(),
+}
 
 
 @pytest.fixture
@@ -82,3 +103,58 @@ def test_proof_and_snapshot(who: User, tmp_path: Path) -> None:
     assert who.run("journal", "snapshot", str(copy)).status == 0
     assert who.run("verify", str(copy), "--json").json["status"] in {"intact", "unanchored"}
     who.run("journal", "snapshot", str(copy)).refused(2, "exists")
+
+
+@pytest.mark.needs("python-package:aat_verify")
+def test_an_exported_trail_is_accepted_by_a_foreign_verifier(who: User, tmp_path: Path) -> None:
+    said = who.run(
+        "export", "--format", "audit-trail", "--output", str(tmp_path / "trail"), "--json"
+    )
+    assert said.status == 0, said.err
+    trail, keys = tmp_path / "trail" / "trail.jsonl", tmp_path / "trail" / "keystore.json"
+    assert said.json["records"] == len(trail.read_bytes().splitlines()) > 2
+    program = [sys.executable, "-m", "aat_verify.cli", str(trail), "--keys", str(keys)]
+    assert subprocess.run(program, check=False).returncode == 0
+    trail.write_bytes(trail.read_bytes().replace(b"a look", b"a lock", 1))
+    assert subprocess.run(program, check=False).returncode != 0
+    again = ("export", "--format", "audit-trail", "--output", str(tmp_path / "trail"))
+    who.run(*again).refused(2, "there already")
+
+
+def test_an_answer_leaves_in_every_form(who: User, tmp_path: Path) -> None:
+    sql = "SELECT kind, count(*) AS n FROM outcome GROUP BY 1 ORDER BY 1"
+    expected = who.run("query", sql, "--json").json["rows"]
+    for form, read in READERS.items():
+        path = tmp_path / f"answer.{form}"
+        said = who.run("query", sql, "--to", str(path), "--json")
+        assert (said.status, said.json["format"]) == (0, form), said.err
+        kinds = [list(row) for row in read(path)]
+        assert [kind for kind, _ in kinds] == [kind for kind, _ in expected]
+        assert len(kinds) == said.json["rows"]
+        who.run("query", sql, "--to", str(path)).refused(2, "exists")
+    rows = who.run("query", sql, "--format", "json").out.splitlines()
+    assert [json.loads(row)["kind"] for row in rows] == [kind for kind, _ in expected]
+    who.run("query", sql, "--to", str(tmp_path / "answer.xlsx")).refused(2, "--format")
+    who.run("query", sql, "--json", "--format", "csv").refused(2, "--json")
+
+
+def test_a_question_touches_no_file_but_the_answer(who: User, tmp_path: Path) -> None:
+    other = tmp_path / "other.csv"
+    who.run("query", f"COPY (SELECT 1) TO '{other}'").refused(2, "only read")
+    who.run("query", "SELECT 1; SELECT 2").refused(2, "one SELECT")
+    who.run("query", "SELECT * FROM read_csv('/etc/passwd')").refused(2, "/etc/passwd")
+    inner = "SELECT * FROM read_csv('/etc/passwd')"
+    who.run("query", inner, "--to", str(tmp_path / "x.csv")).refused(2, "/etc/passwd")
+    assert not other.exists()
+    assert not (tmp_path / "x.csv").exists()
+
+
+def test_good_links_are_no_yes_and_a_broken_one_is_named(who: User) -> None:
+    said = who.run("verify", "--chain", "--json")
+    assert (said.status, said.json["finding"]) == (3, None)
+    assert said.json["links"] > 5
+    (segment,) = (who.folder / "ops.journal" / "log").glob("*/000000.jsonl")
+    segment.write_bytes(segment.read_bytes().replace(b"a look", b"a lock", 1))
+    said = who.run("verify", "--chain", "--json")
+    assert said.status == 1
+    assert "LINE_CHANGED" in said.json["finding"]

@@ -7,7 +7,8 @@ import duckdb
 import pytest
 
 from journal.errors import JournalExists, NotAJournal, QueryFailed
-from journal.snapshot import query_to, sizes, snapshot
+from journal.querying import query_to
+from journal.snapshot import sizes, snapshot
 from journal.snapshot_check import is_snapshot, verify_snapshot
 from tests.support.journals import Place, note, twenty_events
 
