@@ -164,6 +164,61 @@ class EvaluationSettings:
 
 
 @dataclass(frozen=True)
+class PipelineSettings:
+    """The asynchronous pipeline: which devices read the target model and which train the drafter.
+
+    Attributes:
+        targets: A device for each copy of the target model: ``cpu``, ``cuda:0``, or ``auto``.
+        drafters: A device for each replica of the drafter; may be a target's.
+        pool_bytes: Host memory for features between the two; pinned where there is a GPU.
+        min_ready: Documents among which the next is drawn; mixes what is batched by length.
+        page_tokens: Tokens of a page of that memory.
+        buckets: Lengths that documents are padded to; powers of two when empty.
+        token_budget: Most tokens, padding included, that a target model reads at once.
+        max_batch_size: Most documents that it reads at once.
+        window: Documents that are sorted by length before batching.
+        copies: Most copies to the host in flight.
+        queue: Jobs waiting a target.
+        graphs: Replay full batches of a target model as CUDA graphs, where there is a GPU.
+        headroom_bytes: Free GPU memory that must be left once the largest batch was read.
+        hang_s: Seconds after which a job's target counts as hung and another takes the job.
+        attempts: Times that a job is tried.
+        stop_s: Seconds within which a stop is answered while a step cannot end.
+    """
+
+    targets: tuple[str, ...] = ("auto",)
+    drafters: tuple[str, ...] = ("auto",)
+    pool_bytes: int = 1 << 30
+    min_ready: int = 32
+    page_tokens: int = 64
+    buckets: tuple[int, ...] = ()
+    token_budget: int = 8192
+    max_batch_size: int = 64
+    window: int = 64
+    copies: int = 2
+    queue: int = 2
+    graphs: bool = True
+    headroom_bytes: int = 0
+    hang_s: float = 120.0
+    attempts: int = 3
+    stop_s: float = 10.0
+
+    def __post_init__(self) -> None:
+        for name in ("targets", "drafters"):
+            if not getattr(self, name):
+                raise ConfigError(f"{name}: names no device; give 'auto', 'cpu' or 'cuda:0'")
+        for name in (
+            "pool_bytes", "min_ready", "page_tokens", "token_budget", "max_batch_size", "window",
+            "copies", "queue", "hang_s", "attempts", "stop_s",
+        ):  # fmt: skip
+            _positive(name, getattr(self, name))
+        if list(self.buckets) != sorted(set(self.buckets)) or any(
+            each < 1 for each in self.buckets
+        ):
+            raise ConfigError(f"buckets: {list(self.buckets)} are not ascending positive lengths")
+
+
+@dataclass(frozen=True)
 class RunConfig:
     """One run. ``steps`` is the total, also for a run that is resumed."""
 
@@ -177,11 +232,12 @@ class RunConfig:
     loss: LossConfig = field(default_factory=LossConfig)
     optimizer: OptimizerSettings = field(default_factory=OptimizerSettings)
     evaluation: EvaluationSettings = field(default_factory=EvaluationSettings)
+    pipeline: PipelineSettings | None = None
     schema: int = SCHEMA
     seed: int = 0
     device: Literal["auto", "cpu", "cuda"] = "auto"
     precision: Literal["float32", "bfloat16"] = "float32"
-    attention: Literal["auto", "sdpa", "flex"] = "auto"
+    attention: Literal["auto", "sdpa", "flex", "anchors"] = "auto"
     compile: bool = False
     deterministic: bool = True
     threads: int | None = None
@@ -205,13 +261,26 @@ class RunConfig:
             _positive(name, getattr(self, name))
         for name in ("log_every", "checkpoint_every", "keep_checkpoints"):
             _positive(name, getattr(self, name))
-        if self.compile and self.rows_per_pass < self.rows_per_step:
+        drafters = 1 if self.pipeline is None else len(self.pipeline.drafters)
+        if self.compile and self.rows_per_pass * drafters < self.rows_per_step:
             raise ConfigError(
                 f"compile: needs all rows of a step in one pass; set rows_per_pass to"
-                f" {self.rows_per_step}"
+                f" {-(-self.rows_per_step // drafters)}"
             )
+        self._check_pipeline()
         if self.row_tokens < self.drafter.block_size:
             raise ConfigError(f"row_tokens: {self.row_tokens} is below drafter.block_size")
+
+    def _check_pipeline(self) -> None:
+        if self.pipeline is None:
+            return
+        passes = -(-self.rows_per_step // self.rows_per_pass)
+        drafters = len(self.pipeline.drafters)
+        if passes % drafters:
+            raise ConfigError(
+                f"pipeline.drafters: {drafters} drafters cannot share {passes} passes of a step"
+                " alike; change rows_per_step or rows_per_pass"
+            )
 
 
 def read_config(path: Path) -> RunConfig:

@@ -24,6 +24,7 @@ from trainer.errors import ConfigError
 from trainer.loss import CHUNK_ROWS, LossConfig, head_loss
 from trainer.mask import Layout
 from trainer.optimizer import MasterOptimizer
+from trainer.sending import fill
 from trainer.teacher import plan_teacher
 
 ReadFeatures = Callable[[], tuple[Tensor, Tensor | None]]
@@ -121,7 +122,7 @@ class FixedStep:
         if theirs.offsets != mine.offsets:
             raise ConfigError("batch: rows are compacted; supervise it with compact=False")
         for buffer, given in pairs:
-            buffer.copy_(given, non_blocking=True)
+            fill(buffer, given)
 
     def step(self, rate: float) -> FixedOutcome:
         """Train on the loaded batch at this learning rate."""
@@ -175,8 +176,9 @@ class FixedStep:
                     parameter.grad = None
         torch.cuda.current_stream().wait_stream(side)
         graph = torch.cuda.CUDAGraph()
-        # Another thread may touch the device meanwhile: only this one's faults count.
-        with torch.cuda.graph(graph, capture_error_mode="thread_local"):
+        # On this device's stream, for the default one is the first device's. Another thread may
+        # touch the device meanwhile: only this one's faults count.
+        with torch.cuda.graph(graph, stream=side, capture_error_mode="thread_local"):
             self._outcome = self._body()
         self._graph = graph
 

@@ -28,7 +28,7 @@ _START_TICKS = 19  # field 22 of proc_pid_stat(5), counted after the ")" that en
 
 @dataclass(frozen=True, kw_only=True)
 class Heartbeat:
-    """One sign of life, field by field as in the file."""
+    """One sign of life, field by field as in the file; ``pipeline`` only where there is one."""
 
     schema: int = 1
     run_id: str
@@ -46,11 +46,15 @@ class Heartbeat:
     checkpoint_writing: bool = False
     resumed_from_step: int | None = None
     detail: str | None = None
+    pipeline: Json = None
 
 
 @dataclass(frozen=True)
 class Metric:
-    """One logged step; ``tokens`` counts the supervised tokens of this step."""
+    """One logged step; ``tokens`` counts the supervised tokens of this step.
+
+    ``pipeline`` holds the numbers of ``trainer.pipeline.meters``, where the run has one.
+    """
 
     step: int
     loss: float
@@ -59,6 +63,7 @@ class Metric:
     tokens: int
     tokens_per_s: float
     acceptance_proxy: float | None = None
+    pipeline: Json = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -149,6 +154,7 @@ class RunFiles:
             step=metric.step,
             loss=decimal(metric.loss),
             tokens_per_s=decimal(round(metric.tokens_per_s, 1)),
+            pipeline=self.beat.pipeline if metric.pipeline is None else metric.pipeline,
         )
         if is_logged:
             self._append("metrics.jsonl", _metric_line(metric))
@@ -192,7 +198,12 @@ class RunFiles:
         now_ms = self.clock.wall_ms()
         self.beat = replace(self.beat, sequence=self.beat.sequence + 1, updated_unix_ms=now_ms)
         self._last_ms = now_ms
-        _write(self.directory / "heartbeat.json", plain(self.beat))
+        content = {
+            key: value
+            for key, value in _table(self.beat).items()
+            if key != "pipeline" or value is not None
+        }
+        _write(self.directory / "heartbeat.json", content)
 
 
 def log_line(metric: Metric) -> str:
@@ -214,7 +225,15 @@ def _metric_line(metric: Metric) -> dict[str, Json]:
     }
     if metric.acceptance_proxy is not None:
         line["acceptance_proxy"] = decimal(metric.acceptance_proxy)
+    if metric.pipeline is not None:
+        line["pipeline"] = metric.pipeline
     return line
+
+
+def _table(beat: Heartbeat) -> dict[str, Json]:
+    table = plain(beat)
+    assert isinstance(table, dict)
+    return table
 
 
 def _write(path: Path, value: Json) -> None:

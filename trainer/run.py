@@ -19,6 +19,7 @@ from trainer.errors import CheckpointError, ConfigError
 from trainer.export import CONFIG as PUBLISHED
 from trainer.export import read_published
 from trainer.loading import load_backbone
+from trainer.pipeline.devices import devices_of
 from trainer.preflight import PreflightReport, Subject, preflight
 from trainer.reading import Json, build
 from trainer.step import DTYPES, Trainer, drafter_config
@@ -181,6 +182,8 @@ def _synthetic(data: SyntheticData, vocab_size: int, documents: int, first: int)
 
 
 def _device(config: RunConfig) -> torch.device:
+    if config.pipeline is not None:
+        return devices_of(config).targets[0]
     if config.device == "cuda" and not torch.cuda.is_available():
         raise ConfigError("device: 'cuda' asked for, but torch finds no GPU here; use 'auto'")
     if config.device != "auto":

@@ -67,18 +67,27 @@ def pack(order: Sequence[int], lengths: Sequence[int], capacity: int) -> list[tu
     return done + [tuple(row) for row in rows]
 
 
+def require_fitting(lengths: Sequence[int], capacity: int) -> None:
+    """Every document must fit a row, and there must be one.
+
+    Raises:
+        DataError: names the document, or says that there is none.
+    """
+    long = [index for index, length in enumerate(lengths) if length > capacity]
+    if long:
+        raise DataError(
+            f"document {long[0]} has {lengths[long[0]]} tokens, above row_tokens {capacity};"
+            " raise row_tokens, or prepare the data with a lower --max-length"
+        )
+    if not lengths:
+        raise DataError("the data holds no document to train on")
+
+
 class Schedule:
     """The endless stream of rows, from a place on."""
 
     def __init__(self, lengths: Sequence[int], *, capacity: int, seed: int, place: Place) -> None:
-        long = [index for index, length in enumerate(lengths) if length > capacity]
-        if long:
-            raise DataError(
-                f"document {long[0]} has {lengths[long[0]]} tokens, above row_tokens {capacity};"
-                " raise row_tokens, or prepare the data with a lower --max-length"
-            )
-        if not lengths:
-            raise DataError("the data holds no document to train on")
+        require_fitting(lengths, capacity)
         self._lengths = lengths
         self._capacity = capacity
         self._seed = seed

@@ -13,8 +13,7 @@ import platform
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
-from itertools import islice
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import torch
@@ -30,8 +29,9 @@ from trainer.optimizer import learning_rate
 from trainer.preflight import PreflightReport
 from trainer.reading import Json, build, plain
 from trainer.run import Opened, checkpoints, open_run
-from trainer.schedule import Place, Row, Schedule
+from trainer.schedule import Place
 from trainer.step import StepOutcome
+from trainer.steps import open_steps, order_identity
 from trainer.stopping import StopRequest, listening
 
 Reporter = Callable[[Metric], None]
@@ -100,7 +100,6 @@ class _Loop:
         self.report = report
         self.opened = open_run(config)
         self.preflight = _proved(self.opened)
-        self.trainer = self.opened.trainer()
         self.store = checkpoints(config)
         self.identity = _identity(self.opened, self.preflight)
         self.step = 0
@@ -108,28 +107,33 @@ class _Loop:
         self.best = _Best()
         self.losses: list[torch.Tensor] = []
         self.evaluated: float | None = None
-        place = Place()
+        place, tensors = Place(), None
         found = self.store.load_newest() if config.resume == "latest" else None
         if found is not None:
-            place = self._resume(found)
-        self.schedule = Schedule(
-            self.opened.data.training.lengths,
-            capacity=config.row_tokens,
-            seed=config.seed,
-            place=place,
-        )
+            place, tensors = self._resume(found), found.tensors
+        self.steps = open_steps(self.opened, clock, step=self.step, place=place, tensors=tensors)
 
     def run(self) -> RunResult:
-        """Step until the end or a request."""
+        """Step until the end or a request; whatever happens, no thread of a pipeline is left."""
+        try:
+            result = self._run()
+        finally:
+            hanging = self.steps.close()
+        if hanging:
+            result = replace(result, reason=f"{result.reason}; hanging: {', '.join(hanging)}")
+        return result
+
+    def _run(self) -> RunResult:
         self.files.state("training")
-        rows = self.schedule.rows()
         while self.step < self.config.steps:
             reason = self.request.reason
             if reason is not None:
                 self.files.state("stopping", detail=reason)
                 self._save(then="stopping")
                 return self._result("stopped", f"asked to stop by {reason}")
-            metric = self._one_step(rows)
+            metric = self._one_step()
+            if metric is None:
+                continue  # a stop was asked for that this step could not end before
             if not math.isfinite(metric.loss):
                 # The last checkpoint is from before; a new one would keep the damage.
                 return self._result("failed", f"loss is {metric.loss} at step {self.step}")
@@ -139,16 +143,19 @@ class _Loop:
         self._save(then="stopping")
         return self._result("finished", f"all {self.config.steps} steps are done")
 
-    def _one_step(self, rows: Iterator[Row]) -> Metric:
+    def _one_step(self) -> Metric | None:
         started = self.clock.monotonic_s()
         rate = learning_rate(self.config.optimizer, self.step + 1, self.config.steps)
-        outcome = self.trainer.step(
-            list(islice(rows, self.config.rows_per_step)), self.opened.data.training, rate
-        )
+        outcome = self.steps.step(rate, lambda: self.request.reason is not None)
+        if outcome is None:
+            return None
         self.step += 1
         self.losses.append(outcome.loss)
         metric = _metric(self.step, rate, outcome, lambda: self.clock.monotonic_s() - started)
         is_logged = self.step % self.config.log_every == 0 or self.step == self.config.steps
+        told = self.steps.report() if is_logged else None
+        if told is not None:
+            metric = replace(metric, pipeline=plain(told))
         self.files.progressed(metric, is_logged=is_logged)
         if is_logged:
             self.report(metric)
@@ -159,7 +166,8 @@ class _Loop:
         if not every or (self.step % every and self.step != self.config.steps):
             return
         self.files.state("evaluating")
-        found = evaluate_run(self.trainer, self.opened.data, self.config)
+        with self.steps.evaluating() as trainer:
+            found = evaluate_run(trainer, self.opened.data, self.config)
         self.evaluated = found.overall.length_by_round
         self.files.evaluated(self.step, plain(found))
         self.files.state("training", detail="; ".join(found.alarms) or None)
@@ -179,13 +187,13 @@ class _Loop:
         state: dict[str, Json] = {
             "identity": self.identity,
             "config": plain(self.config),
-            "drafter": plain(self.trainer.drafter.config),
+            "drafter": plain(self.opened.shape),
             "preflight": None if self.preflight is None else plain(self.preflight),
-            "place": plain(self.schedule.place),
+            "place": plain(self.steps.place),
             "best": plain(self.best),
             "versions": {"python": platform.python_version(), "torch": str(torch.__version__)},
         }
-        self.store.save(self.step, self.trainer.optimizer.state(), state, is_best=is_best)
+        self.store.save(self.step, self.steps.state(), state, is_best=is_best)
         self.saved_step = self.step
         self.losses.clear()
         self.files.checkpointed(self.step)
@@ -198,7 +206,6 @@ class _Loop:
                 f"{found.path}: is another run's ({_first_difference(theirs, self.identity)});"
                 " give another output_dir, or set resume to 'never'"
             )
-        self.trainer.optimizer.load(found.tensors)
         self.step = self.saved_step = found.step
         self.best = build(_Best, found.state["best"])
         self.files.resumed(found.step)
@@ -240,6 +247,7 @@ def _identity(opened: Opened, proved: PreflightReport | None) -> dict[str, Json]
         "precision": config.precision,
         "row_tokens": config.row_tokens,
         "rows_per_step": config.rows_per_step,
+        **order_identity(opened),
     }
 
 

@@ -8,7 +8,14 @@ import json
 from collections.abc import Sequence
 from typing import ClassVar, Literal
 
-from pydantic import ConfigDict, Field, ValidationError
+from pydantic import (
+    ConfigDict,
+    Field,
+    JsonValue,
+    SerializerFunctionWrapHandler,
+    ValidationError,
+    model_serializer,
+)
 
 from agentops.commands.base import Count, Malformed, Observation
 from agentops.commands.script import ScriptCommand, only
@@ -17,8 +24,31 @@ from journal.events import Effect, Retry
 _DECIMAL = r"^-?(\d{1,40}(\.\d{1,40})?(e[+-]?\d{1,4})?|nan|inf)$"
 
 
+class PipelineFields(Observation):
+    """How a pipeline's stages fare: rates in tokens a second, shares in thousandths.
+
+    A sign of life stays one whatever else a newer trainer says here, so that is passed over.
+    """
+
+    bottleneck: str = Field(max_length=40)
+    pool_ready: Count
+    pool_used: Count
+    target_rate: Count
+    copy_rate: Count
+    draft_rate: Count
+    draft_wait: Count
+    requeued: Count
+    quarantined: Count
+    eager: Count
+
+    model_config = ConfigDict(extra="ignore")
+
+
 class HeartbeatFields(Observation):
-    """What the trainer wrote. loss and tokens_per_s are decimal strings ("nan" is a value)."""
+    """What the trainer wrote. loss and tokens_per_s are decimal strings ("nan" is a value).
+
+    A trainer without a pipeline says nothing of one, and neither does what is observed of it.
+    """
 
     schema_version: Literal[1] = Field(alias="schema")
     run_id: str = Field(max_length=200)
@@ -38,8 +68,18 @@ class HeartbeatFields(Observation):
     checkpoint_writing: bool
     resumed_from_step: Count | None
     detail: str | None = Field(max_length=2000)
+    pipeline: PipelineFields | None = None
 
     model_config = ConfigDict(populate_by_name=True)
+
+    @model_serializer(mode="wrap")
+    def _without_absent_pipeline(
+        self, serialise: SerializerFunctionWrapHandler
+    ) -> dict[str, JsonValue]:
+        fields: dict[str, JsonValue] = serialise(self)
+        if self.pipeline is None:
+            del fields["pipeline"]
+        return fields
 
 
 class HeartbeatSeen(Observation):

@@ -1,0 +1,380 @@
+"""The pipeline on real cards: its throughput beside what its slower stage does alone.
+
+    python -m benchmarks.trainer_pipeline OUT.json [--shapes smollm2 qwen3-8b] [--seconds 8]
+
+For each shape, with random weights made on the card: the target model alone, the drafter alone on
+features that are ready, the loop without a pipeline on one GPU, the pipeline with one GPU doing
+both, and, where there are more GPUs, with targets and drafters apart. Drafter of 5 layers, block
+16, 512 anchors in 8,192 tokens of documents of 2,048. Every row is printed when it is there; the
+JSON file is written after each.
+"""
+
+import argparse
+import json
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from trainer.anchors import AnchorConfig
+from trainer.batches import read_features
+from trainer.clock import SystemClock
+from trainer.config import DrafterSettings, PipelineSettings, RunConfig
+from trainer.corpus import Corpus
+from trainer.drafter import Drafter
+from trainer.loading import HuggingFaceBackbone
+from trainer.pipeline.building import PipelinedSteps
+from trainer.run import Opened, RunData
+from trainer.schedule import Place, Schedule
+from trainer.step import DTYPES, FixedPass, Trainer, drafter_config
+
+ROW, DOCUMENT, PROMPT = 8192, 2048, 64
+DOCUMENTS = 2048
+STARTED = time.perf_counter()
+
+
+@dataclass(frozen=True)
+class Shape:
+    """A target model's sizes."""
+
+    name: str
+    family: str
+    hidden: int
+    layers: int
+    heads: int
+    kv_heads: int
+    head_dim: int
+    mlp: int
+    vocabulary: int
+    theta: float
+
+
+SHAPES = {
+    "smollm2": Shape("smollm2", "llama", 576, 30, 9, 3, 64, 1536, 49_152, 1e5),
+    "qwen3-8b": Shape("qwen3-8b", "qwen3", 4096, 36, 32, 8, 128, 12_288, 151_936, 1e6),
+    "tiny": Shape("tiny", "qwen3", 64, 6, 4, 2, 16, 128, 512, 1e4),
+}
+
+
+@dataclass
+class Measured:
+    """One line of the table; rates in context tokens a second."""
+
+    shape: str
+    what: str
+    devices: str
+    tokens_per_s: float
+    ms_per_step: float
+    peak_gib: list[float]
+    detail: dict[str, Any]
+
+
+def log(text: str) -> None:
+    """One line with the seconds since the start."""
+    print(f"[{time.perf_counter() - STARTED:6.1f} s] {text}", flush=True)
+
+
+def device(index: int) -> torch.device:
+    """A GPU, or the CPU where there is none."""
+    return torch.device(f"cuda:{index}" if torch.cuda.is_available() else "cpu")
+
+
+def random_backbone(shape: Shape, where: torch.device) -> HuggingFaceBackbone:
+    """A model of that shape in bfloat16, its weights drawn on the device."""
+    from transformers import AutoModelForCausalLM, LlamaConfig, Qwen3Config  # noqa: PLC0415
+
+    family = LlamaConfig if shape.family == "llama" else Qwen3Config
+    config = family(
+        hidden_size=shape.hidden, num_hidden_layers=shape.layers, head_dim=shape.head_dim,
+        num_attention_heads=shape.heads, num_key_value_heads=shape.kv_heads,
+        intermediate_size=shape.mlp, vocab_size=shape.vocabulary, tie_word_embeddings=False,
+        max_position_embeddings=40_960, bos_token_id=None,
+        eos_token_id=None, pad_token_id=None,
+        rope_parameters={"rope_type": "default", "rope_theta": shape.theta},
+    )  # fmt: skip
+    torch.manual_seed(0)
+    with where:
+        model = AutoModelForCausalLM.from_config(
+            config, dtype=torch.bfloat16, attn_implementation="sdpa"
+        )
+    return HuggingFaceBackbone(model.to(where), shape.name, shape.name)
+
+
+def documents(vocabulary: int, *, count: int, length: int) -> Corpus:
+    """Random documents of one length, the first tokens unsupervised."""
+    draw = torch.Generator().manual_seed(0)
+    ids = torch.randint(vocabulary - 1, (count * length,), generator=draw, dtype=torch.int32)
+    supervised = (torch.arange(count * length) % length) >= PROMPT
+    return Corpus(
+        ids, supervised, torch.arange(count + 1) * length, ("random",),
+        torch.zeros(count, dtype=torch.int64),
+    )  # fmt: skip
+
+
+@dataclass(frozen=True)
+class OnCard(Opened):
+    """A run whose parts are made on the card, where a draw takes no time."""
+
+    def trainer(self) -> Trainer:
+        """A fresh drafter on the target's device."""
+        with self.device:
+            drafter = Drafter(self.shape)
+            for parameter in drafter.parameters():
+                if parameter.ndim > 1:
+                    torch.nn.init.normal_(parameter, std=self.shape.initializer_range)
+        drafter = drafter.to(self.device, DTYPES[self.config.precision])
+        return Trainer(self.config, self.target(), drafter, self.device)
+
+
+def opened(shape: Shape, folder: Path, *, short: bool) -> OnCard:
+    """The run that everything here is measured on."""
+    length, row = (256, 1024) if short else (DOCUMENT, ROW)
+    config = RunConfig(
+        run_id="benchmark", output_dir=str(folder), steps=1_000_000,
+        drafter=DrafterSettings(block_size=16, num_hidden_layers=5, tap_count=5 - 2 * short,
+                                mask_token_id=shape.vocabulary - 1),
+        anchors=AnchorConfig(row // 16, row // 16), precision="bfloat16",
+        compile=torch.cuda.is_available(), deterministic=False, row_tokens=row,
+    )  # fmt: skip
+    where = device(0)
+    backbone = random_backbone(shape, where)
+    corpus = documents(shape.vocabulary, count=64 if short else DOCUMENTS, length=length)
+    return OnCard(
+        config, where, backbone, drafter_config(config.drafter, backbone.shape, is_random=True),
+        RunData(corpus, corpus, frozenset(), {}),
+    )  # fmt: skip
+
+
+def synchronise() -> None:
+    """Wait for every GPU."""
+    for index in range(torch.cuda.device_count()):
+        torch.cuda.synchronize(index)
+
+
+@contextmanager
+def peaks(into: list[float]) -> Iterator[None]:
+    """Peak memory of each GPU while entered, in GiB."""
+    count = torch.cuda.device_count()
+    for index in range(count):
+        torch.cuda.reset_peak_memory_stats(index)
+    yield
+    into += [round(torch.cuda.max_memory_allocated(index) / 2**30, 2) for index in range(count)]
+
+
+def timed(work: Callable[[], object], seconds: float, *, warm: int = 4) -> float:
+    """Seconds a call, over about so many seconds."""
+    for _ in range(warm):
+        work()
+    synchronise()
+    start, calls = time.perf_counter(), 0
+    while time.perf_counter() - start < seconds or calls < 4:
+        work()
+        calls += 1
+        if calls % 8 == 0:
+            synchronise()
+    synchronise()
+    return (time.perf_counter() - start) / calls
+
+
+def target_alone(run: OnCard, seconds: float) -> float:
+    """Seconds that the target takes for a step's tokens, by the pipeline's own reading."""
+    from trainer.pipeline.building import Reader as Copy  # noqa: PLC0415
+    from trainer.pipeline.building import stages_for, workers_for  # noqa: PLC0415
+    from trainer.pipeline.jobs import Job, Wanted  # noqa: PLC0415
+    from trainer.pipeline.lanes import lane_on  # noqa: PLC0415
+
+    settings = PipelineSettings(
+        pool_bytes=pool_bytes(run), min_ready=8, token_budget=run.config.row_tokens
+    )
+    config = replace(run.config, pipeline=settings)
+    target = run.target()
+    where = run.device
+    stages = stages_for(
+        config, target, run.data.training, Path(config.output_dir), SystemClock(),
+        is_pinned=where.type == "cuda",
+    )  # fmt: skip
+    lane = lane_on(where)
+    read = lambda ids: target.read(ids, final=False)  # noqa: E731 - a callable of one use
+    (worker,) = workers_for(stages, [Copy(read, where, lane, lane_on(where))], settings)
+    length = int(run.data.training.offsets[1])
+    chosen = tuple(range(run.config.row_tokens // length))
+    wanted = tuple(Wanted(each, stages.arena.lease(length)) for each in chosen)
+    job = Job(0, chosen, length, wanted)
+
+    def read_once() -> None:
+        worker._queue(job)  # noqa: SLF001 - the very work of the stage, and nothing else
+        lane.mark().wait()
+
+    return timed(read_once, seconds)
+
+
+def drafter_alone(run: OnCard, seconds: float) -> float:
+    """Seconds of a drafter's step on features that are there."""
+    trainer = run.trainer()
+    rows = Schedule(
+        run.data.training.lengths, capacity=run.config.row_tokens, seed=0, place=Place()
+    ).rows()
+    (batch,) = trainer.passes([next(rows)], run.data.training)
+    features = read_features(
+        trainer.target, batch, tokens_per_read=ROW, device=run.device, final=False
+    )
+    if run.config.compile:
+        fixed = FixedPass(trainer, batch, features)
+        return timed(lambda: fixed.step(batch, features, 1e-4), seconds)
+    total = torch.ones(())
+
+    def step() -> None:
+        trainer.accumulate(batch, features, total)
+        trainer.optimizer.step(1e-4)
+
+    return timed(step, seconds)
+
+
+def plain_loop(run: OnCard, seconds: float) -> float:
+    """Seconds of a step of the loop that has no pipeline, on one GPU."""
+    trainer = run.trainer()
+    rows = Schedule(
+        run.data.training.lengths, capacity=run.config.row_tokens, seed=0, place=Place()
+    ).rows()
+    return timed(lambda: float(trainer.step([next(rows)], run.data.training, 1e-4).loss), seconds)
+
+
+def pool_bytes(run: OnCard) -> int:
+    """Room for sixteen steps."""
+    width = run.shape.tap_width * 2
+    return 16 * run.config.row_tokens * width
+
+
+def piped(run: OnCard, settings: PipelineSettings, seconds: float) -> tuple[float, dict[str, Any]]:
+    """Seconds of a step of the pipeline once it runs evenly, and what it says of itself."""
+    rows = len(settings.drafters)
+    config = replace(run.config, pipeline=settings, rows_per_step=rows, rows_per_pass=1)
+    steps = PipelinedSteps(
+        replace(run, config=config), SystemClock(), step=0, place=Place(), tensors=None
+    )
+    never = lambda: False  # noqa: E731 - nobody stops this
+    first = time.perf_counter()
+    steps.step(1e-4, never)
+    first_s = time.perf_counter() - first
+    stages = steps.pipeline._stages  # noqa: SLF001 - its counters are what is measured
+    # Until what was read ahead during the first step is used up, drafters are fed from memory.
+    start, warmed = time.perf_counter(), 0
+    while warmed < 24 or time.perf_counter() - start < seconds / 2:
+        steps.step(1e-4, never)
+        warmed += 1
+    steps.report()
+    start, done, published = time.perf_counter(), 0, stages.pool.published
+    levels = []
+    while done < 16 or time.perf_counter() - start < seconds:
+        steps.step(1e-4, never)
+        done += 1
+        levels.append(stages.pool.ready)
+    elapsed = time.perf_counter() - start
+    length = int(run.data.training.offsets[1])
+    read = (stages.pool.published - published) * length
+    report = steps.report()
+    hanging = steps.close()
+    trained = done * rows * run.config.row_tokens
+    detail = {
+        "first_step_s": round(first_s, 1),
+        "steps": done,
+        "trained_tokens_per_s": round(trained / elapsed),
+        "read_tokens_per_s": round(read / elapsed),
+        "pool_ready_mean": round(sum(levels) / len(levels), 1),
+        "pool_documents_most": stages.arena.most_used * settings.page_tokens // length,
+        "copies_most": stages.copies.most,
+        "hanging": list(hanging),
+        "report": asdict(report) if report is not None else None,
+        "refused": [each.refused for each in stages.meters.graphs],
+    }
+    return elapsed / (done * rows), detail
+
+
+def splits(gpus: int) -> list[tuple[str, tuple[str, ...], tuple[str, ...]]]:
+    """One GPU doing both, then targets and drafters apart on all of them."""
+    if not torch.cuda.is_available():
+        return [("pipeline, CPU", ("cpu",), ("cpu",))]
+    found = [("pipeline, one GPU both", ("cuda:0",), ("cuda:0",))]
+    ways = {2: [(1, 1)], 4: [(2, 2), (3, 1)], 8: [(5, 3)]}.get(gpus, [])
+    for targets, drafters in ways:
+        found.append(
+            (
+                f"pipeline, {targets} + {drafters}",
+                tuple(f"cuda:{each}" for each in range(targets)),
+                tuple(f"cuda:{targets + each}" for each in range(drafters)),
+            )
+        )
+    return found
+
+
+def measure(shape: Shape, seconds: float, keep: Callable[[Measured], None], *, short: bool) -> None:
+    """Every line of one shape."""
+    with tempfile.TemporaryDirectory() as folder:
+        run = opened(shape, Path(folder), short=short)
+        log(f"{shape.name}: target model of {shape.layers} layers on {run.device}")
+        row = run.config.row_tokens
+        alone: dict[str, float] = {}
+        for what, work in (
+            ("target alone", target_alone),
+            ("drafter alone", drafter_alone),
+            ("no pipeline, one GPU", plain_loop),
+        ):
+            peak: list[float] = []
+            with peaks(peak):
+                step_s = work(run, seconds / 2)
+            alone[what] = row / step_s
+            keep(Measured(shape.name, what, str(run.device), row / step_s, 1e3 * step_s, peak, {}))
+            torch.cuda.empty_cache()
+        for what, targets, drafters in splits(torch.cuda.device_count()):
+            settings = PipelineSettings(
+                targets=targets, drafters=drafters, pool_bytes=pool_bytes(run), min_ready=8,
+                token_budget=row,
+            )  # fmt: skip
+            peak = []
+            with peaks(peak):
+                step_s, detail = piped(run, settings, seconds)
+            slower = min(
+                alone["target alone"] * len(targets), alone["drafter alone"] * len(drafters)
+            )
+            rate = min(detail["trained_tokens_per_s"], detail["read_tokens_per_s"])
+            detail["overlap"] = round(rate / slower, 4)
+            devices = f"{'+'.join(targets)} | {'+'.join(drafters)}"
+            keep(Measured(shape.name, what, devices, row / step_s, 1e3 * step_s, peak, detail))
+            torch.cuda.empty_cache()
+
+
+def main() -> int:
+    """See the module's docstring."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("out", type=Path)
+    parser.add_argument("--shapes", nargs="+", choices=SHAPES, default=["smollm2", "qwen3-8b"])
+    parser.add_argument("--seconds", type=float, default=8.0)
+    parser.add_argument("--short", action="store_true", help="small rows, to try it on a CPU")
+    options = parser.parse_args()
+    options.out.parent.mkdir(parents=True, exist_ok=True)
+    lines: list[Measured] = []
+
+    def keep(line: Measured) -> None:
+        lines.append(line)
+        share = line.detail.get("overlap")
+        log(
+            f"{line.shape:9} {line.what:24} {line.tokens_per_s:10,.0f} tok/s"
+            f" {line.ms_per_step:8.2f} ms  {line.peak_gib} GiB"
+            + ("" if share is None else f"  {share:.1%} of the slower stage; {line.detail}")
+        )
+        options.out.write_text(json.dumps([asdict(each) for each in lines], indent=1) + "\n")
+
+    for name in options.shapes:
+        measure(SHAPES[name], options.seconds, keep, short=options.short)
+        torch.cuda.empty_cache()
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
