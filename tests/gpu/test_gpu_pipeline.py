@@ -87,6 +87,13 @@ def test_bfloat16_with_the_fastest_attention_learns(tmp_path: Path) -> None:
     assert float(found[40]) < float(found[1])
 
 
+def test_the_norm_that_tells_what_is_not_finite_tells_it_on_a_gpu() -> None:
+    features = torch.randn(4, 4096, device="cuda").to(torch.bfloat16)
+    features[1, 7], features[2, 9], features[3, 11] = torch.nan, torch.inf, -torch.inf
+    largest = torch.linalg.vector_norm(features, ord=torch.inf, dim=-1)
+    assert torch.isfinite(largest).tolist() == [True, False, False, False]
+
+
 def test_a_teacher_reaches_the_drafter_through_the_pool(tmp_path: Path) -> None:
     found = _run(tmp_path, ONE, steps=20, loss={"objective": "forward_kl"})
     assert float(found[20]) < float(found[1])

@@ -9,6 +9,7 @@ import threading
 from collections.abc import Callable
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -43,6 +44,7 @@ class GraphedRead:
     eager: int = 0
     refused: str | None = None
     _graphs: dict[tuple[int, int], Captured] = field(default_factory=dict)
+    _memory: Any = None
 
     def __call__(self, ids_BS: Tensor) -> Reading:
         """Taps and final states; a graph's are valid until its next replay."""
@@ -71,11 +73,17 @@ class GraphedRead:
             # On the device's own stream: the default one for captures is the first device's.
             stream = torch.cuda.Stream()  # type: ignore[no-untyped-call]  # torch has no types here
             # Another thread may touch the device meanwhile: only this one's faults count.
-            with torch.cuda.graph(graph, stream=stream, capture_error_mode="thread_local"):
+            # All graphs use one memory: results are packed before another is replayed.
+            with torch.cuda.graph(
+                graph, pool=self._memory, stream=stream, capture_error_mode="thread_local"
+            ):
                 reading = self.read(static)
+        except torch.OutOfMemoryError:
+            raise  # the worker reads less at once
         except RuntimeError as error:  # the model does what no graph can hold
             self.refused = " ".join(str(error).split())[:200]
             return
+        self._memory = graph.pool()
         self._graphs[shape] = Captured(graph, static, reading)
 
 
