@@ -193,8 +193,8 @@ def _ledger_value(ledger: Ledger) -> dict[str, object]:
         "unkeyed": sorted(ledger.settled - ledger.idems),
         "open": [_intent_value(one) for one in ledger.open.values()],
         "unreconciled": [_intent_value(one) for one in ledger.unreconciled.values()],
-        "looked_at": sorted(ledger.looked_at),
-        "reconciled": sorted(ledger.reconciled),
+        "looked_at": ledger.looked_at,
+        "reconciled": ledger.reconciled,
     }
 
 
@@ -208,8 +208,8 @@ def _ledger_of(value: Mapping[str, Any]) -> Ledger:
         open={one.command_id: one for one in opened},
         settled=settled,
         unreconciled={one.command_id: one for one in unreconciled},
-        looked_at=set(value["looked_at"]),
-        reconciled=set(value["reconciled"]),
+        looked_at=dict(value["looked_at"]),
+        reconciled=dict(value["reconciled"]),
     )
 
 

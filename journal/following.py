@@ -105,6 +105,7 @@ def _entry_on_disk(stored: StoredLine) -> Entry:
             idem=None if (idem := value.get("idem")) is None else str(idem),
             event_id=str(value["id"]),
             incident=None if (incident := value.get("incident")) is None else str(incident),
+            ts_us=_number(value["ts_us"]),
         )
     except (LineProfileError, KeyError, TypeError) as error:
         stream = stored.segment.parent.name
@@ -155,4 +156,5 @@ def entry_of(event: Event) -> Entry:
         idem=event.idem,
         event_id=event.id,
         incident=event.incident,
+        ts_us=event.ts_us,
     )

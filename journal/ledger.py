@@ -30,6 +30,7 @@ class Entry:
     idem: str | None
     event_id: str
     incident: str | None
+    ts_us: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,16 +55,16 @@ class Ledger:
         open: Intents in doubt, by command id.
         settled: Command ids that have their outcome.
         unreconciled: Intents whose outcome is unknown and that no probe has settled.
-        looked_at: Those among them for which a probe looked and could not say.
-        reconciled: Command ids that a probe settled.
+        looked_at: Command ids that a probe was about, and when it last was.
+        reconciled: Those that a probe settled, and when.
     """
 
     idems: set[str] = field(default_factory=set)
     open: dict[str, Intent] = field(default_factory=dict)
     settled: set[str] = field(default_factory=set)
     unreconciled: dict[str, Intent] = field(default_factory=dict)
-    looked_at: set[str] = field(default_factory=set)
-    reconciled: set[str] = field(default_factory=set)
+    looked_at: dict[str, int] = field(default_factory=dict)
+    reconciled: dict[str, int] = field(default_factory=dict)
 
     def admit(self, batch: Iterable[Entry], *, alone: bool = False) -> None:
         """Refuse a batch that would break a rule, taken in its order; nothing changes.
@@ -92,15 +93,24 @@ class Ledger:
             command_id = command_id_of(payload)
             intent = self.open.pop(command_id, None)
             self.settled.add(command_id)
-            # Streams are read one after the other, so its probe may have been seen before it.
-            unknown = isinstance(payload, CommandOutcomeUnknown)
-            if unknown and intent is not None and command_id not in self.reconciled:
-                self.unreconciled[command_id] = intent
+            if isinstance(payload, CommandOutcomeUnknown) and intent is not None:
+                self._doubt(intent, entry.ts_us)
         elif isinstance(payload, CommandReconciled):
-            self.looked_at.add(payload.command_id)
+            self.looked_at[payload.command_id] = entry.ts_us
             if payload.settled != "unknown":
-                self.reconciled.add(payload.command_id)
+                self.reconciled[payload.command_id] = entry.ts_us
                 self.unreconciled.pop(payload.command_id, None)
+
+    def _doubt(self, intent: Intent, since_us: int) -> None:
+        """An outcome is unknown, unless a later probe settled it.
+
+        Streams are read one after the other, so a probe may have been seen before the outcome that
+        it settles. A probe that is older than the outcome settles nothing: the command still ran.
+        """
+        if self.reconciled.get(intent.command_id, -1) < since_us:
+            self.unreconciled[intent.command_id] = intent
+        if self.looked_at.get(intent.command_id, -1) < since_us:
+            self.looked_at.pop(intent.command_id, None)
 
     def blocking(self, host: HostRef | None) -> list[Intent]:
         """Acts on this host whose outcome is unknown and after which nobody looked, oldest first.

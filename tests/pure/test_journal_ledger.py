@@ -9,11 +9,11 @@ from journal.ledger import Entry, Ledger
 from tests.support.journals import completed, intended, observed, reconciled, unknown
 
 
-def entry(new: NewEvent, stream: str = "s1-0000000a") -> Entry:
+def entry(new: NewEvent, stream: str = "s1-0000000a", ts_us: int = 0) -> Entry:
     idem = new.idem
     if isinstance(new.payload, CommandIntended):
         idem = new.payload.command_id
-    return Entry(stream, new.payload, new.host, idem, "E1", new.incident)
+    return Entry(stream, new.payload, new.host, idem, "E1", new.incident, ts_us)
 
 
 def folded(*events: NewEvent) -> Ledger:
@@ -89,7 +89,17 @@ def test_an_unknown_look_blocks_nothing() -> None:
 def test_a_probe_settles_a_command_whose_stream_is_read_after_it() -> None:
     """Another writer's probe may stand in a stream that is read first."""
     ledger = Ledger()
-    ledger.apply(entry(reconciled("c1"), "s1-0000000a"))
-    ledger.apply(entry(intended("c1", "changes"), "s2-0000000b"))
-    ledger.apply(entry(unknown("c1"), "s2-0000000b"))
+    ledger.apply(entry(reconciled("c1"), "s1-0000000a", ts_us=9))
+    ledger.apply(entry(intended("c1", "changes"), "s2-0000000b", ts_us=2))
+    ledger.apply(entry(unknown("c1"), "s2-0000000b", ts_us=3))
     assert not ledger.unreconciled
+
+
+@pytest.mark.parametrize("settled", ["done", "unknown"])
+def test_a_probe_while_the_command_still_ran_settles_nothing(settled: str) -> None:
+    ledger = Ledger()
+    for at, new in enumerate([intended("c1", "changes"), reconciled("c1", settled), unknown("c1")]):
+        ledger.apply(entry(new, ts_us=at))
+    assert set(ledger.unreconciled) == {"c1"}
+    with pytest.raises(HostBlocked):
+        ledger.admit([entry(intended("c2", "changes"))])
