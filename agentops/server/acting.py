@@ -12,7 +12,7 @@ import json
 
 from agentops.approvals import Waits, Wish, carry_out
 from agentops.commands import Command
-from agentops.commands.deploy import DeployFiles, FileToDeploy
+from agentops.commands.deploy import DeployFiles
 from agentops.commands.launch import Launch
 from agentops.commands.run_argv import RunArgv
 from agentops.commands.stopping import StopProcesses
@@ -23,7 +23,7 @@ from agentops.server.answer import Answer, Fault, ToolCall
 from agentops.server.arguments import SLICE_S, Arguments, Deploy, LaunchJob, RunFree, Stop
 from agentops.server.desk import Caller, Desk
 from agentops.server.effects import effect_of
-from agentops.server.naming import identities
+from agentops.server.naming import identities, typed
 from agentops.server.outcomes import deadline_of, fault_answer, ids, proof_of
 from agentops.server.settling import SettledAct, settle
 from agentops.server.stories import told
@@ -43,9 +43,8 @@ async def stop(desk: Desk, works: Works, caller: Caller, asked: Stop) -> Answer:
             return _job_plan(desk, host, asked.job, "stop")
         return await _toward(desk, works, caller, (asked.job, host, "stop"), asked)
     named = identities(desk.reader, str(asked.seen), asked.victims or (), host.name)
-    command = StopProcesses.model_validate(
-        {"victims": [v.model_dump(mode="json") for v in named], "ladder": _LADDER}
-    )
+    victims = [victim.model_dump(mode="json") for victim in named]
+    command = typed(StopProcesses, {"victims": victims, "ladder": _LADDER})
     if asked.plan_only:
         return _plan(command, host)
     return await _act(desk, caller, Wish(command, host, asked.reason), _same("stop", asked))
@@ -58,14 +57,15 @@ async def launch(desk: Desk, works: Works, caller: Caller, asked: LaunchJob) -> 
         if asked.plan_only:
             return _job_plan(desk, host, asked.job, "recover")
         return await _toward(desk, works, caller, (asked.job, host, "recover"), asked)
-    command = Launch.model_validate(
+    command = typed(
+        Launch,
         {
             "argv": asked.argv,
             "cwd": asked.cwd,
             "log": asked.log,
             "env": asked.env,
             "launch_id": _launch_id(asked),
-        }
+        },
     )
     if asked.plan_only:
         return _plan(command, host)
@@ -78,19 +78,17 @@ async def launch(desk: Desk, works: Works, caller: Caller, asked: LaunchJob) -> 
 async def deploy(desk: Desk, caller: Caller, asked: Deploy) -> Answer:
     """Put files in place, all or none, each only over what is expected there."""
     host = desk.host(asked.host)
-    command = DeployFiles(
-        files=tuple(
-            FileToDeploy(
-                path=file.path,
-                content=file.content.encode(),
-                expects=file.expects,
-                mode=file.mode,
-                check_python=file.path.endswith(".py"),
-            )
-            for file in asked.files
-        ),
-        plan=asked.plan_only,
-    )
+    files = [
+        {
+            "path": file.path,
+            "content": file.content.encode(),
+            "expects": file.expects,
+            "mode": file.mode,
+            "check_python": file.path.endswith(".py"),
+        }
+        for file in asked.files
+    ]
+    command = typed(DeployFiles, {"files": files, "plan": asked.plan_only})
     if asked.plan_only:
         return _plan(command, host)
     return await _act(desk, caller, Wish(command, host, asked.reason), _same("deploy", asked))
@@ -99,12 +97,13 @@ async def deploy(desk: Desk, caller: Caller, asked: Deploy) -> Answer:
 async def run_argv(desk: Desk, caller: Caller, asked: RunFree) -> Answer:
     """Run an argv that nobody can vouch for; a person is asked every time."""
     host = desk.host(asked.host)
-    command = RunArgv.model_validate(
+    command = typed(
+        RunArgv,
         {
             "argv": asked.argv,
             "stdin": asked.stdin,
             "timeout_ms": min(asked.timeout_s, SLICE_S) * _MS_PER_S,
-        }
+        },
     )
     wish = Wish(command, host, asked.reason)
     look = ToolCall(tool="observe", arguments={"host": host.name})

@@ -18,7 +18,7 @@ from agentops.server import views
 from agentops.server.answer import Answer, Deadline
 from agentops.server.arguments import SLICE_S, Check, WaitFor
 from agentops.server.desk import Caller, Desk, Refused
-from agentops.server.naming import identities
+from agentops.server.naming import identities, typed
 from agentops.server.outcomes import deadline_of, fault_answer, ids, proof_of
 from journal.events import JsonObject, Verdict, VerdictReached
 
@@ -112,7 +112,7 @@ async def _probe(
             return await _advances(desk, caller, asked, host, waited)
         case _:
             condition = {"kind": asked.condition, **_terms(desk, asked, host)}
-            return WaitUntil.model_validate({"condition": condition, **waited})
+            return typed(WaitUntil, {"condition": condition, **waited})
 
 
 def _terms(desk: Desk, asked: Check, host: Host) -> JsonObject:
@@ -146,7 +146,7 @@ async def _advances(
     beat = seen.heartbeat if isinstance(seen, HeartbeatSeen) else None
     step = 1 if beat is None else beat.step + 1
     condition: JsonObject = {"kind": "heartbeat_step", "path": path, "at_least_step": step}
-    return WaitUntil.model_validate({"condition": condition, **waited})
+    return typed(WaitUntil, {"condition": condition, **waited})
 
 
 def _found(desk: Desk, asked: Check, executed: Executed) -> _Found:

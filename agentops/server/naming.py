@@ -1,20 +1,38 @@
-"""From what an agent names to identities beyond doubt: rows of one recorded observation.
+"""From what an agent names to typed commands and to identities beyond doubt.
 
 An agent says pid and start ticks as it saw them; boot, namespace and its init come from the
-journal, never from the agent. Here: this look-up. Not here: whether they may be signalled.
+journal, never from the agent. Here: this look-up, and commands held to their own models. Not here:
+whether they may be sent.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TypeVar
 
-from pydantic import JsonValue
+from pydantic import JsonValue, ValidationError
 
+from agentops.commands import Command
 from agentops.server.arguments import Victim
 from agentops.server.desk import Refused
 from journal import Reader, Shredded
 from journal.errors import EventNotFound
 from journal.events import Identity, ObservationParsed
 
+_Command = TypeVar("_Command", bound=Command)
 _SHARED = ("boot_id", "pid_namespace", "namespace_init_start_ticks")
+
+
+def typed(model: type[_Command], fields: Mapping[str, object]) -> _Command:
+    """The command with these arguments.
+
+    Raises:
+        Refused: the command's own model takes no such argument; names it.
+    """
+    try:
+        return model.model_validate(fields)
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_input=False)[0]
+        place = ".".join(str(part) for part in first["loc"]) or model.name
+        raise Refused("BAD_ARGS", f"{model.name}: {place}: {first['msg']}") from error
 
 
 def identities(

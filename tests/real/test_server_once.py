@@ -106,6 +106,10 @@ async def test_an_argv_is_started_once_for_an_attempt_whatever_dies(
     box: Box, tmp_path: Path, container: str, moment: Callable[[Event], bool]
 ) -> None:
     place = project(box, tmp_path, container)
+    policy = place.user.folder / "policy.toml"
+    stands = 'tier = "dev"\ncommands'
+    assert stands in policy.read_text()
+    policy.write_text(policy.read_text().replace(stands, f"agents = true\n{stands}"))
     trace = place.job / "trace"
     asked: dict[str, Any] = {
         "host": HOST,
