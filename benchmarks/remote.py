@@ -11,6 +11,7 @@ import asyncio
 import json
 import os
 import platform
+import resource
 import secrets
 import statistics
 import subprocess
@@ -24,12 +25,16 @@ from pathlib import Path
 import asyncssh
 
 from agentops.box import Box, ServerOptions
-from agentops.commands.base import Completed
+from agentops.commands.base import Command, Completed, Observation
 from agentops.commands.observing import Observe
 from agentops.commands.processes import ListProcesses
+from agentops.executor import Executor
 from agentops.hosts import Host
+from agentops.policy import PolicyState, parse_policy
 from agentops.transport import Ended, Request, SshTransport
+from agentops.transport.doors import Doors
 from agentops.transport.fleet import over
+from journal import Actor, Journal, KeyStore, SystemClock
 
 WARM_UP = 5
 PS = "ps -eo pid,ppid,pgid,sid,stat,lstart,args -ww"
@@ -37,12 +42,13 @@ PS = "ps -eo pid,ppid,pgid,sid,stat,lstart,args -ww"
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One line of the table: what, median milliseconds, round trips, a remark."""
+    """One line of the table: what, medians, the client's own CPU (0 where unknown), a remark."""
 
     name: str
     true_ms: float | None
     listing_ms: float | None
     remark: str
+    cpu_ms: float = 0.0
 
 
 class Nothing:
@@ -84,7 +90,7 @@ Act = Callable[[bool], Awaitable[float]]
 
 def ours(box: Box, *, persistent: bool) -> Act:
     """Our transport: framed, with markers and deadline."""
-    transport = SshTransport(host_of(box), persistent=persistent)
+    transport = SshTransport(host_of(box), channel_after=1 if persistent else None)
     listing = ListProcesses().argv()
 
     async def act(long: bool) -> float:  # noqa: FBT001
@@ -95,6 +101,68 @@ def ours(box: Box, *, persistent: bool) -> Act:
         took_s = time.perf_counter() - start
         assert isinstance(answer, Ended), answer
         return took_s
+
+    return act
+
+
+class Nil(Observation):
+    """Nothing to see."""
+
+
+class Bare(Command):
+    """Run `true`: what every command costs that only looks."""
+
+    name = "benchmark_true"
+    effect = "observes"
+    intrusiveness = 0
+    retry = "repeat"
+    assumptions = ("none",)
+    silence = "Nothing was learned."
+    no_free_text = True
+
+    def argv(self) -> tuple[str, ...]:
+        """The shortest program."""
+        return ("true",)
+
+    def parse(self, completed: Completed) -> Nil:
+        """Status 0 is all there is."""
+        del completed
+        return Nil()
+
+
+def journalled(box: Box, folder: str) -> Act:
+    """Ours as it is used: authorized, intent and outcome durable, the answer parsed."""
+    clock = SystemClock()
+    place = Path(folder) / f"journal-{secrets.token_hex(4)}"
+    journal = Journal.create(
+        place, clock=clock, actor=Actor("human", "benchmark"),
+        keys=KeyStore(Path(folder) / "keys"), anchor=None,
+    )  # fmt: skip
+    config = parse_policy("[policy]\nversion = 1\n", "benchmark")
+    executor = Executor(journal, clock=clock, config=config, connect=SshTransport)
+    host, state = host_of(box), PolicyState()
+
+    async def act(long: bool) -> float:  # noqa: FBT001
+        command = ListProcesses() if long else Bare()
+        start = time.perf_counter()
+        done = await executor.execute(command, host, state=state, reason="benchmark")
+        took_s = time.perf_counter() - start
+        assert done.observation is not None, done
+        return took_s
+
+    return act
+
+
+def synced(folder: str) -> Act:
+    """What one fdatasync of one appended line takes on the journal's disk."""
+    file = os.open(f"{folder}/sync", os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+
+    async def act(long: bool) -> float:  # noqa: FBT001
+        del long
+        start = time.perf_counter()
+        os.write(file, b"x" * 999 + b"\n")
+        os.fdatasync(file)
+        return time.perf_counter() - start
 
     return act
 
@@ -190,17 +258,33 @@ async def library_peer(box: Box, python: str, name: str) -> Act | str:
     return act
 
 
-async def round_robin(acts: dict[str, Act], rounds: int, *, long: bool) -> dict[str, float]:
-    """Median milliseconds of each; all take turns, so that the machine's load hits all alike."""
+def cpu_s() -> float:
+    """Seconds of CPU of this process and of those that it waited for."""
+    mine, children = (
+        resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)
+    )
+    return mine.ru_utime + mine.ru_stime + children.ru_utime + children.ru_stime
+
+
+async def round_robin(
+    acts: dict[str, Act], rounds: int, *, long: bool
+) -> dict[str, tuple[float, float]]:
+    """Median milliseconds of each, and of its CPU here; all take turns, so load hits all alike."""
     times: dict[str, list[float]] = {name: [] for name in acts}
+    spent: dict[str, list[float]] = {name: [] for name in acts}
     for _ in range(rounds + WARM_UP):
         for name, act in acts.items():
+            before = cpu_s()
             times[name].append(await act(long))
-    return {name: median_ms(taken) for name, taken in times.items()}
+            spent[name].append(cpu_s() - before)
+    return {name: (median_ms(times[name]), median_ms(spent[name])) for name in acts}
 
 
+SYNC = "one fdatasync"
 REMARKS = {
-    "agentops, persistent shell": "frame, deadline, own session, closed stdin",
+    SYNC: "of a line appended on the journal's disk, in the same turns",
+    "agentops, journalled": "policy, intent and outcome durable, answer parsed",
+    "agentops, persistent channel": "frame, deadline, own session, closed stdin",
     "agentops, channel per command": "the same, and the server's word on the end",
     "asyncssh, channel per command": "no frame, no deadline",
     "ssh + ControlMaster": "status 255 means six things",
@@ -213,7 +297,9 @@ REMARKS = {
 async def on_one_connection(box: Box, python: str, rounds: int, folder: str) -> list[Row]:
     """All that keep a connection, in turns; then the ssh program without one."""
     acts: dict[str, Act] = {
-        "agentops, persistent shell": ours(box, persistent=True),
+        SYNC: synced(folder),
+        "agentops, journalled": journalled(box, folder),
+        "agentops, persistent channel": ours(box, persistent=True),
         "agentops, channel per command": ours(box, persistent=False),
         "asyncssh, channel per command": await raw_asyncssh(box),
         "ssh + ControlMaster": ssh_program(box, folder, master=True),
@@ -229,7 +315,14 @@ async def on_one_connection(box: Box, python: str, rounds: int, folder: str) -> 
     listing = await round_robin(acts, rounds, long=True)
     alone = {"ssh, new connection": ssh_program(box, folder, master=False)}
     short |= await round_robin(alone, max(5, rounds // 4), long=False)
-    rows = [Row(name, short[name], listing.get(name), REMARKS[name]) for name in short]
+    rows = [
+        Row(
+            name, short[name][0], listing.get(name, (None, 0))[0], REMARKS[name],
+            0.0 if name in PEERS else short[name][1],
+        )
+        for name in short
+    ]  # fmt: skip
+    rows.sort(key=lambda row: row.true_ms or 0)
     return rows + [Row(name, None, None, why) for name, why in missing.items()]
 
 
@@ -270,7 +363,8 @@ def whole_call_peer(box: Box, python: str, name: str) -> Row:
 async def fan_out(box: Box, count: int) -> dict[str, float]:
     """Seconds for `true` on *count* hosts, cold and warm, ours and bare asyncssh."""
     hosts = [host_of(box, f"h{number}") for number in range(count)]
-    transports = {host.name: SshTransport(host) for host in hosts}
+    doors = Doors()
+    transports = {host.name: SshTransport(host, doors=doors) for host in hosts}
 
     async def act(host: Host) -> bool:
         request = Request(("true",), b"", 30_000, secrets.token_hex(16), repeatable=True)
@@ -338,15 +432,39 @@ async def one_look(box: Box) -> tuple[float, int]:
 def table(rows: list[Row], look: tuple[float, int], fan: dict[str, float], count: int) -> str:
     """The result in Markdown."""
     base = next(row.true_ms for row in rows if row.name.startswith("asyncssh"))
-    lines = ["| one connection, all in turns | `true` ms | x asyncssh | listing ms | |",
-             "| --- | --- | --- | --- | --- |"]  # fmt: skip
+    lines = [
+        "| one connection, all in turns | `true` ms | x asyncssh | client CPU ms | listing ms | |",
+        "| --- | --- | --- | --- | --- | --- |",
+    ]
     for row in rows:
         ratio = f"{row.true_ms / base:.2f}" if row.true_ms and base else "-"
         true_ms = f"{row.true_ms:.1f}" if row.true_ms else "-"
         listing = f"{row.listing_ms:.1f}" if row.listing_ms else "-"
-        lines.append(f"| {row.name} | {true_ms} | {ratio} | {listing} | {row.remark} |")
-    lines += ["", _look_line(look), "", _fleet_line(fan, count), "", _machine_line()]
+        cpu = f"{row.cpu_ms:.1f}" if row.cpu_ms else "-"
+        lines.append(f"| {row.name} | {true_ms} | {ratio} | {cpu} | {listing} | {row.remark} |")
+    lines += [
+        "",
+        _cost_line(rows),
+        "",
+        _look_line(look),
+        "",
+        _fleet_line(fan, count),
+        "",
+        _machine_line(),
+    ]
     return "\n".join(lines) + "\n"
+
+
+def _cost_line(rows: list[Row]) -> str:
+    """What one journalled command costs, beside what it was meant to cost at most."""
+    of = {row.name: row.true_ms or 0.0 for row in rows}
+    ours_ms = of["agentops, journalled"]
+    raw_ms = of["asyncssh, channel per command"] + 2 * of[SYNC]
+    half_ms = of["ssh + ControlMaster"] / 2
+    return (
+        f"One command with everything: {ours_ms:.1f} ms. Bare asyncssh and two fdatasync of this"
+        f" run: {raw_ms:.1f} ms; half of ssh + ControlMaster: {half_ms:.1f} ms."
+    )
 
 
 def _look_line(look: tuple[float, int]) -> str:

@@ -8,6 +8,7 @@ import hashlib
 import json
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
+from functools import cache
 from typing import Annotated, ClassVar
 
 from pydantic import BaseModel, ConfigDict, Field, JsonValue
@@ -107,6 +108,7 @@ class Command(BaseModel, ABC):
         }
 
     @classmethod
+    @cache
     def definition_digest(cls) -> str:
         """SHA-256 of the canonical definition, in hex."""
         text = json.dumps(cls.definition(), sort_keys=True, separators=(",", ":"))

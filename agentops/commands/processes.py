@@ -79,6 +79,7 @@ class _Header(Observation):
     ticks_per_s: Count = Field(gt=0)
     init_visible: bool
     own: tuple[Count, ...] = Field(min_length=1)
+    channel: Count = 0
 
 
 class RawRow(Observation):
@@ -135,7 +136,7 @@ class ListProcesses(ScriptCommand):
             return Malformed("the header is missing")
         header = _Header.model_validate(rows[0])
         raw = [RawRow.model_validate(row) for row in rows[1:]]
-        probe = _tree_of(header.own, raw)
+        probe = _tree_of(header.own, header.channel, raw)
         return ProcessTable(
             boot_id=header.boot_id,
             pid_namespace=header.pid_namespace,
@@ -147,11 +148,12 @@ class ListProcesses(ScriptCommand):
         )
 
 
-def _tree_of(own: Sequence[int], rows: Sequence[RawRow]) -> frozenset[int]:
+def _tree_of(own: Sequence[int], channel: int, rows: Sequence[RawRow]) -> frozenset[int]:
     """The probe's pids: itself up to its session's leader, and everything below that.
 
-    Inside a container the leader is outside and its id reads 0; then the chain ends where the
-    parent is outside too. Names are never looked at: an innocent may be called like the probe.
+    A probe that came through a persistent channel leads a session itself; then the channel is the
+    top, which stays on the host from probe to probe. Inside a container the leader is outside and
+    its id reads 0; then the chain ends where the parent is outside too. Names are never looked at: an innocent may be called like the probe.
     """
     parents = {row.pid: row for row in rows}
     top = own[0]
@@ -160,7 +162,9 @@ def _tree_of(own: Sequence[int], rows: Sequence[RawRow]) -> frozenset[int]:
         if row is None:
             break
         top = pid
-        if row.pid == row.sid or row.ppid == 0:
+        if row.pid == channel or row.ppid == 0:
+            break
+        if row.pid == row.sid and channel not in own:
             break
     tree = {top}
     grown = True

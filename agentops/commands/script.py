@@ -38,6 +38,7 @@ _CHOOSE = (
     f'python3 -I -S -c \'{_BOOT}\' "$p" "$@"; r=$?; [ $r -eq {_TOO_OLD_STATUS} ] || exit $r; fi; '
     'exec sh -c "$s" agentops "$@"'
 )
+_CHOSEN = ("sh", "-c", _CHOOSE, "agentops")
 
 
 @cache
@@ -58,6 +59,16 @@ def shell_source(name: str) -> str:
     return (files("agentops.commands") / "remote" / f"{name}.sh").read_text("utf-8")
 
 
+def chosen_program(argv: tuple[str, ...]) -> tuple[str, tuple[str, ...]] | None:
+    """The Python program in an argv of a script, and its arguments; None for any other argv.
+
+    Where a new enough Python runs, running this program is what the argv comes to.
+    """
+    if argv[:4] != _CHOSEN:
+        return None
+    return argv[4], argv[6:]
+
+
 class ScriptCommand(Command):
     """A command that runs a script and reads its JSON lines."""
 
@@ -74,7 +85,7 @@ class ScriptCommand(Command):
         """Python's script or the shell's, whichever the host can run."""
         fallback = _NEEDS_PYTHON if self.shell is None else shell_source(self.shell)
         program = python_source(*self.python)
-        return ("sh", "-c", _CHOOSE, "agentops", program, fallback, *self.script_arguments())
+        return (*_CHOSEN, program, fallback, *self.script_arguments())
 
     def parse(self, completed: Completed) -> Observation | Malformed:
         """Require status 0 and the last line, then read the rows."""

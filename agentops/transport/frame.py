@@ -32,18 +32,18 @@ _WRAP = (
     'printf "\\n:agentops %s %s %s\\n" "$t" "$n" "$s"'
 )
 # The variables are unset because COLUMNS cuts listings and LC_* translates messages.
-_PLAIN = (
+PLAIN = (
     "unset LANG LANGUAGE COLUMNS LINES LC_CTYPE LC_MESSAGES LC_NUMERIC LC_TIME LC_COLLATE; "
     "LC_ALL=C; export LC_ALL"
 )
 _START = (
-    f'd=$1 i=$2 w=$3; shift 3; {_PLAIN}; [ "$i" = 1 ] || exec </dev/null; '
+    f'd=$1 i=$2 w=$3; shift 3; {PLAIN}; [ "$i" = 1 ] || exec </dev/null; '
     "if command -v timeout >/dev/null 2>&1; "
     'then exec timeout -k 2 "$d" sh -c "$w" agentops "$@"; '
     'else exec sh -c "$w" agentops "$@"; fi'
 )
 _SHELL_START = (
-    f"{_PLAIN}; w={shlex.quote(_WRAP)}; "
+    f"{PLAIN}; w={shlex.quote(_WRAP)}; "
     "command -v timeout >/dev/null 2>&1 && t='timeout -k 2' || t=; "
     'command -v setsid >/dev/null 2>&1 && t="setsid $t"'
 )

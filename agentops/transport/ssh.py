@@ -13,19 +13,20 @@ import asyncssh
 
 from agentops.hosts import Host
 from agentops.transport.base import NotSent, Request, Sink, TransportAnswer
+from agentops.transport.dialects import Dialect, PythonDialect, ShellDialect
 from agentops.transport.doors import Doors
 from agentops.transport.exchange import SIGNAL_GRACE_S, Exchange, remote_deadline_s
 from agentops.transport.frame import frame, stop_frame
 from agentops.transport.layers import shell_line, wrap
 from agentops.transport.limits import Limit
+from agentops.transport.ssh_channel import PersistentChannel
 from agentops.transport.ssh_connection import connect
 from agentops.transport.ssh_session import ExecSession, InFlight, Nowhere
-from agentops.transport.ssh_shell import PersistentShell
 
 # OpenSSH's MaxSessions is 10 by default; two are left for people.
 _SESSIONS_DEFAULT = 8
-# After this many failures in a row the host is taken for one that cannot keep a shell.
-_SHELL_FAILURES_MAX = 3
+# After this many failures in a row the host is taken for one that cannot keep a channel.
+_CHANNEL_FAILURES_MAX = 3
 
 
 class SshTransport:
@@ -37,19 +38,26 @@ class SshTransport:
         *,
         jump: "SshTransport | None" = None,
         sessions_max: int = _SESSIONS_DEFAULT,
-        persistent: bool = True,
+        channel_after: int | None = 1,
         doors: Doors | None = None,
     ) -> None:
-        """*doors* is shared by transports that may lead to the same server."""
+        """*channel_after* requests that only look, a persistent channel is opened; None for never.
+
+        One look alone is not worth a channel. *doors* is shared by transports that may lead to the
+        same server.
+        """
         self._host = host
         self._jump = jump
         self._connection: asyncssh.SSHClientConnection | None = None
         self._doors = doors or Doors()
         self._connecting = asyncio.Lock()
         self._sessions = Limit(sessions_max)
-        self._shell: PersistentShell | None = None
-        self._shell_failures = 0
-        self._persistent = persistent
+        self._channel: PersistentChannel | None = None
+        self._channel_failures = 0
+        self._until_channel = channel_after or 0
+        self._dialects: list[type[Dialect]] = [PythonDialect, ShellDialect]
+        if channel_after is None:
+            self._dialects.clear()
 
     @property
     def sessions_max(self) -> int:
@@ -57,10 +65,10 @@ class SshTransport:
         return self._sessions.limit
 
     @property
-    def shell_id(self) -> int | None:
-        """Which persistent shell is open; None when there is none."""
-        shell = self._shell
-        return None if shell is None or not shell.is_open else id(shell)
+    def channel(self) -> tuple[str, int] | None:
+        """What the persistent channel speaks, and which one it is; None when none is open."""
+        kept = self._channel
+        return None if kept is None or not kept.is_open else (kept.dialect.name, id(kept))
 
     async def run(self, request: Request, sink: Sink) -> TransportAnswer:
         """Connect if needed, open a channel, stream, wait for the end markers or the deadline."""
@@ -79,7 +87,7 @@ class SshTransport:
                 text = f"{self._host.name}: the deadline passed while {stage}"
                 return NotSent("deadline", text)
             try:
-                answer = await self._through_shell(connection, request, sink, start)
+                answer = await self._through_channel(connection, request, sink, start)
                 if answer is None:
                     answer = await self._on_channel(connection, request, sink, start)
                 refused_alone = answer is None and not self._sessions.learn_refusal()
@@ -109,48 +117,58 @@ class SshTransport:
     async def close(self) -> None:
         """Let go of the connection."""
         connection, self._connection = self._connection, None
-        if self._shell is not None:
-            self._shell.close()
-            self._shell = None
+        if self._channel is not None:
+            self._channel.close()
+            self._channel = None
         if connection is not None:
             connection.close()
             await connection.wait_closed()
         if self._jump is not None:
             await self._jump.close()
 
-    async def _through_shell(
+    async def _through_channel(
         self,
         connection: asyncssh.SSHClientConnection,
         request: Request,
         sink: Sink,
         start: float,
     ) -> TransportAnswer | None:
-        """The request through the host's persistent shell; None where that carries it not.
+        """The request through the host's persistent channel; None where that carries it not.
 
         Only what may be sent again goes there, one request at a time: see the decision record on
-        persistent channels.
+        persistent channels. A host that does not open one in Python is asked for one in sh.
         """
-        if not self._persistent or not request.repeatable or request.stdin:
-            return None
-        if self._shell_failures >= _SHELL_FAILURES_MAX:
-            return None
-        shell = self._shell
-        if shell is None or shell.ended or shell.connection is not connection:
-            shell = self._shell = PersistentShell(connection, self._host.layers)
-        if not shell.free:
-            return None
         loop = asyncio.get_running_loop()
-        run = await shell.send(request, sink, start + request.deadline_ms / 1000)
-        self._shell_failures += 1
-        if run is None:
+        if request.repeatable and self._until_channel > 0:
+            self._until_channel -= 1
             return None
-        if not run.done.is_set():
-            await self._stop(connection, run)
-        shell.finish(run)
-        if not shell.ended:
-            self._shell_failures = 0
-        elapsed_ms = round((loop.time() - start) * 1000)
-        return run.exchange.conclude(run.closed, elapsed_ms, run.loss)
+        while request.repeatable and self._dialects:
+            kept = self._kept_channel(connection)
+            if not kept.free or not kept.dialect.carries(request):
+                return None
+            run = await kept.send(request, sink, start + request.deadline_ms / 1000)
+            if run is None:
+                if not kept.mute:
+                    return None
+                self._dialects.pop(0)
+                continue
+            if not run.done.is_set():
+                await self._stop(connection, run)
+            kept.finish(run)
+            self._channel_failures = self._channel_failures + 1 if kept.ended else 0
+            if self._channel_failures >= _CHANNEL_FAILURES_MAX:
+                self._dialects.clear()
+            elapsed_ms = round((loop.time() - start) * 1000)
+            return run.exchange.conclude(run.closed, elapsed_ms, run.loss)
+        return None
+
+    def _kept_channel(self, connection: asyncssh.SSHClientConnection) -> PersistentChannel:
+        """The channel that is open on this connection, or a new one."""
+        kept = self._channel
+        if kept is None or kept.ended or kept.connection is not connection:
+            dialect = self._dialects[0]()
+            kept = self._channel = PersistentChannel(connection, self._host.layers, dialect)
+        return kept
 
     async def _on_channel(
         self,
@@ -203,7 +221,9 @@ class SshTransport:
         signals: tuple[Literal["TERM", "KILL"], ...] = ("TERM", "KILL")
         for name in signals:
             exchange.signalled = True
-            delivered = await self._signal_frame(connection, exchange, name)
+            delivered = not session.stops_itself and await self._signal_frame(
+                connection, exchange, name
+            )
             exchange.killed_inside = delivered and name == "KILL"
             if not delivered:
                 session.send_signal(name)

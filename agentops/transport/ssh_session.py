@@ -24,6 +24,10 @@ class InFlight(Protocol):
     def closed(self) -> Closed | None:
         """How the frame ended, once nothing holds its streams open."""
 
+    @property
+    def stops_itself(self) -> bool:
+        """Whether ``send_signal`` surely reaches the request."""
+
     def send_signal(self, name: str) -> None:
         """Ask the server to signal the session."""
 
@@ -66,6 +70,11 @@ class ExecSession(asyncssh.SSHClientSession[bytes]):
         child that left the frame's group.
         """
         return self._exit if self._gone and not self._broken else None
+
+    @property
+    def stops_itself(self) -> bool:
+        """Servers may ignore signal requests."""
+        return False
 
     def exit_status_received(self, status: int) -> None:
         """Note the status."""

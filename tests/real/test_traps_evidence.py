@@ -32,7 +32,7 @@ async def test_a01_a_chain_that_kills_its_own_shell_proves_nothing(ssh: SshTrans
 
 async def test_a02_the_probe_never_sees_itself(box: Box) -> None:
     """In an empty container there is init, and nothing else to see."""
-    transport = SshTransport(host_of(box, "pct:200"), persistent=False)
+    transport = SshTransport(host_of(box, "pct:200"), channel_after=None)
     for argv in (ListProcesses().argv(), shell_twin_argv(ListProcesses()) or ()):
         ran = await run_argv(transport, *argv)
         table = ListProcesses().parse(ran.completed)

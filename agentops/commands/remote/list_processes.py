@@ -106,6 +106,7 @@ def main() -> None:
         # hidepid hides init from other users; then the table is not the whole truth.
         init_visible=os.path.exists("/proc/1/stat"),
         own=own,
+        channel=int(os.environ.get("AGENTOPS_CHANNEL", "0")),
     )
     answer(header, *rows)
 
