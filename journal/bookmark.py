@@ -26,7 +26,8 @@ from journal.lines import leaf_hash, quoted
 from journal.merkle import Frontier
 from journal.notes import Checkpoint
 from journal.seals import stream_origin
-from journal.segments import ChainState, open_segment
+from journal.segment_walk import open_segment
+from journal.segments import ChainState
 
 _WINDOW_BYTES = 64 << 10  # longer than nearly every line; doubled while no line end is in it
 _SHARE = 64  # a bookmark of a million commands is worth writing every some 15,000 events

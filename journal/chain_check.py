@@ -1,78 +1,73 @@
 """``verify --chain``: the links between lines, as fast as they can be hashed.
 
 Proves that no line was changed without changing all that follow it, and nothing about seals,
-outputs or rules. Not here: the full check (``journal.stream_check``).
+outputs or rules. A long stream's segments are shared among processes, one for each processor. Not
+here: the walk (``journal.segment_walk``), the full check (``journal.stream_check``).
 """
 
-import hashlib
-from typing import IO
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Sequence
+from itertools import pairwise
+from pathlib import Path
 
+from journal import segment_walk
 from journal.findings import Finding
 from journal.layout import Layout
-from journal.segments import open_segment
+from journal.lines import ZERO_LEAF
+from journal.segment_walk import Walked, walk
 
-_PREV = b'"prev":"'
-_HEX = 64
-_BUFFER_BYTES = 256 << 10  # small enough for the cache; grows where a line is longer
+_SEGMENTS_MIN = 2  # for one process: a segment of 64 MB is a tenth of a second
 
 
 def chain_finding(layout: Layout, stream: str) -> tuple[int, Finding | None]:
     """Lines whose links hold, and the first that does not."""
-    walk = _Walk()
-    for path in layout.segments(stream):
-        with open_segment(path) as file:
-            if not walk.follow(file):
-                text = "prev does not match the line before"
-                place = path.name
-                finding = Finding("LINE_CHANGED", "segment", stream, walk.held, place, text)
-                return walk.held, finding
-    return walk.held, None
+    segments = layout.segments(stream)
+    held, prev = 0, ZERO_LEAF
+    for run, walked in _walked(segments):
+        if walked.first not in {"", prev}:
+            return held, _broken(stream, held, run[0], "")
+        held += walked.held
+        if walked.broken is not None:
+            return held, _broken(stream, held, run[walked.broken], walked.fault)
+        prev = walked.last or prev
+    return held, None
 
 
-class _Walk:
-    """A walk along the links of one stream; ``held`` counts those that hold."""
+def _broken(stream: str, seq: int, path: Path, fault: str) -> Finding:
+    if fault:
+        return Finding("SEGMENT_CHANGED", "segment", stream, seq, path.name, fault)
+    text = "prev does not match the line before"
+    return Finding("LINE_CHANGED", "segment", stream, seq, path.name, text)
 
-    def __init__(self) -> None:
-        self.held = 0
-        self._prev = b"0" * _HEX
-        # How far before its line end the last prev began. Only redact, schema, seq, stream, ts_us
-        # and v stand behind it, so the next one is there too unless a number grew a digit.
-        self._back = 0
 
-    def follow(self, file: IO[bytes]) -> bool:
-        """Check one segment's lines; False at the first broken link.
+def _walked(segments: Sequence[Path]) -> list[tuple[Sequence[Path], Walked]]:
+    """Runs of segments that follow one another, each walked; all but the first elsewhere."""
+    count = min(_processors(), len(segments) // _SEGMENTS_MIN) or 1
+    bounds = [len(segments) * at // count for at in range(count + 1)]
+    runs = [segments[start:end] for start, end in pairwise(bounds)]
+    elsewhere = [_start(run) for run in runs[1:]]
+    here = walk(runs[0])
+    rest = [_ended(child, run) for child, run in zip(elsewhere, runs[1:], strict=True)]
+    return list(zip(runs, [here, *rest], strict=True))
 
-        Each line end is overwritten with the 0x00 that RFC 6962 puts before a leaf, so that leaves
-        are hashed where they lie in the buffer, without a copy.
-        """
-        buffer = bytearray(_BUFFER_BYTES)
-        kept = 1  # the 0x00 before the first line
-        while count := file.readinto(memoryview(buffer)[kept:]):  # type: ignore[attr-defined]  # both kinds of file have it
-            filled = kept + count
-            start = self._check_lines(buffer, filled)
-            if start < 0:
-                return False
-            kept = filled - start
-            buffer[:kept] = buffer[start:filled]
-            if kept > len(buffer) // 2:
-                buffer.extend(bytes(len(buffer)))
-        return True
 
-    def _check_lines(self, buffer: bytearray, filled: int) -> int:
-        """Where the last line end is, or -1 if a link is broken."""
-        sha256, find, startswith = hashlib.sha256, buffer.find, buffer.startswith
-        prev, back, held, start = self._prev, self._back, self.held, 0
-        with memoryview(buffer) as view:
-            while (end := find(b"\n", start, filled)) >= 0:
-                if not startswith(prev, end - back):
-                    at = buffer.rfind(_PREV, start, end) + len(_PREV)
-                    if at < len(_PREV) or not startswith(prev, at):
-                        self.held = held
-                        return -1
-                    back = end - at
-                prev = sha256(view[start:end]).hexdigest().encode()
-                buffer[end] = 0
-                start = end
-                held += 1
-        self._prev, self._back, self.held = prev, back, held
-        return start
+def _processors() -> int:
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+def _start(run: Sequence[Path]) -> subprocess.Popen[bytes]:
+    program = [sys.executable, "-I", str(segment_walk.__file__), *map(str, run)]
+    return subprocess.Popen(program, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+
+
+def _ended(child: subprocess.Popen[bytes], run: Sequence[Path]) -> Walked:
+    said, _ = child.communicate()
+    try:
+        return Walked(**json.loads(said))
+    except (ValueError, TypeError):
+        return walk(run)  # its interpreter has no zstandard, or it was killed

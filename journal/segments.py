@@ -9,7 +9,6 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import IO
 
 import zstandard
 
@@ -18,6 +17,7 @@ from journal.errors import Corrupt, WriteFailed
 from journal.layout import Layout
 from journal.lines import ZERO_LEAF, leaf_hash
 from journal.merkle import Frontier
+from journal.segment_walk import open_segment
 
 CHUNK_BYTES = 1 << 20
 _LEVEL = 6  # full segments are compressed once and kept for years
@@ -119,20 +119,6 @@ def iterate(path: Path, start: int = 0) -> Iterator[StoredLine]:
                 offset += len(line) + 1
             if len(rest) > LINE_BYTES_MAX:
                 return
-
-
-def open_segment(path: Path) -> IO[bytes]:
-    """A segment's uncompressed bytes, for reading.
-
-    A full segment may be compressed by its writer between listing and opening it.
-    """
-    if path.suffix != ".zst":
-        try:
-            return path.open("rb", buffering=0)
-        except FileNotFoundError:
-            path = path.with_name(path.name + ".zst")
-    raw = path.open("rb")
-    return zstandard.ZstdDecompressor().stream_reader(raw, closefd=True)
 
 
 def stream_lines(layout: Layout, stream: str) -> Iterator[StoredLine]:

@@ -28,12 +28,12 @@ from journal.layout import Layout
 from journal.ledger import Ledger
 from journal.lines import ZERO_LEAF, leaf_hash, parse
 from journal.merkle import Frontier
+from journal.segment_walk import open_segment
 from journal.segments import (
     CHUNK_BYTES,
     StoredLine,
     iterate,
     link_of,
-    open_segment,
     plain_size,
     torn_tail,
 )

@@ -14,6 +14,7 @@ from journal.envelope import read_line
 from journal.lines import canonical, leaf_hash, parse
 from journal.merkle import root_of
 from journal.seals import Head, seal_note
+from journal.segments import iterate
 from journal.verification import verify_chain
 from tests.support.journals import MACHINE, Place, intended, note, seeded, twenty_events
 
@@ -422,3 +423,47 @@ def test_the_quick_chain_check_follows_long_lines_and_compressed_segments(tmp_pa
     held, finding = verify_chain(place.path)
     assert finding is None
     assert held == size + 1
+
+
+def test_the_chain_of_many_segments_is_walked_by_several_processes(tmp_path: Path) -> None:
+    """A break inside a run, at the border of two runs, and a file that is no segment any more."""
+    place = Place(tmp_path)
+    place.settings = Settings(random=seeded(7), machine=MACHINE, segment_bytes=4_000)
+    with place.create() as journal:
+        for number in range(60):
+            journal.append(note("x" * 300 + str(number)))
+    size = Reader.open(place.path).query("SELECT count(*) FROM event").rows[0][0]
+    (stream,) = place.layout.streams()
+    segments = place.layout.segments(stream)
+    assert len(segments) >= 8
+    assert verify_chain(place.path) == (size, None)
+    firsts = [next(iterate(path)).line for path in segments]
+    for at, path in enumerate(segments):
+        good = path.read_bytes()
+        lines = b"".join(stored.line + b"\n" for stored in iterate(path)).splitlines()
+        lines[0] = edited(lines[0], ts_us=1)
+        path.unlink()
+        plain = path.with_name(path.name[:12])
+        plain.write_bytes(b"".join(line + b"\n" for line in lines))
+        held, finding = verify_chain(place.path)
+        assert finding is not None
+        assert (finding.code, held) == ("LINE_CHANGED", parse(firsts[at])["seq"] + 1)  # type: ignore[operator]  # a number
+        plain.unlink()
+        path.write_bytes(good)
+    segments[-2].write_bytes(b"no zstd frame")
+    _, finding = verify_chain(place.path)
+    assert finding is not None
+    assert (finding.code, finding.where) == ("SEGMENT_CHANGED", segments[-2].name)
+
+
+def test_the_walk_goes_on_here_where_no_process_can_be_started(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place = Place(tmp_path)
+    place.settings = Settings(random=seeded(7), machine=MACHINE, segment_bytes=4_000)
+    with place.create() as journal:
+        for number in range(60):
+            journal.append(note("x" * 300 + str(number)))
+    size = Reader.open(place.path).query("SELECT count(*) FROM event").rows[0][0]
+    monkeypatch.setattr("sys.executable", "/bin/false")
+    assert verify_chain(place.path) == (size, None)
