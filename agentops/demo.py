@@ -273,4 +273,6 @@ class Stage:
             "drafter": {"block_size": 4, "target_layer_ids": [1, 2, 3], "num_hidden_layers": 2},
             "data": {"kind": "synthetic", "documents": 256, "length": 64},
             "optimizer": {"learning_rate": 0.003, "schedule": "constant"},
+            # Threads for reading, copying, feeding and training: a job like those that get stuck.
+            "pipeline": {"pool_bytes": 1 << 23, "min_ready": 8, "token_budget": 1024},
         }
