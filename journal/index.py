@@ -10,6 +10,7 @@ segments (``journal.verification``).
 """
 
 import os
+import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, closing, contextmanager, nullcontext
@@ -33,6 +34,8 @@ from journal.segments import StoredLine, iterate
 BATCH_LINES = 8192
 INLINE_BYTES = 4096  # longer outputs stay in the pack; a text column of whole logs bloats the file
 _TAIL_BYTES = 160
+_TRIES = 4
+_BETWEEN_TRIES_S = 0.01
 _OUT_MARK = b'"out":{'
 SETTINGS: dict[str, str | bool | int | float | list[str]] = {
     "threads": 2,
@@ -115,11 +118,8 @@ def _bring_up_locked(layout: Layout) -> None:
     if not layout.index.exists():
         _rebuild_locked(layout)
         return
-    try:
-        connection = duckdb.connect(layout.index, config=SETTINGS)
-    except duckdb.Error as error:
-        if not _is_held_elsewhere(error):
-            _set_aside(layout)
+    connection = _opened(layout)
+    if connection is None:
         _rebuild_locked(layout)
         return
     try:
@@ -135,6 +135,22 @@ def _bring_up_locked(layout: Layout) -> None:
     if not fits:
         _set_aside(layout)
         _rebuild_locked(layout)
+
+
+def _opened(layout: Layout) -> duckdb.DuckDBPyConnection | None:
+    """The index open for writing; None if a stranger keeps it, or if it was damaged and set aside.
+
+    A stranger who only looks is gone in a moment, and a whole new index takes longer than that.
+    """
+    for _ in range(_TRIES):
+        try:
+            return duckdb.connect(layout.index, config=SETTINGS)
+        except duckdb.Error as error:
+            if not _is_held_elsewhere(error):
+                _set_aside(layout)
+                return None
+            time.sleep(_BETWEEN_TRIES_S)  # noqa: TID251 - a file lock of another program's
+    return None
 
 
 def _is_disk_full(error: duckdb.Error) -> bool:

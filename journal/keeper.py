@@ -10,12 +10,13 @@ from types import TracebackType
 from typing import Self
 
 from journal.envelope import NewEvent
-from journal.errors import IndexFailed, WriteFailed
+from journal.errors import Corrupt, IndexFailed, WriteFailed
 from journal.events import Heartbeat
 from journal.index import bring_up
 from journal.writer import Journal
 
-INDEX_EVERY_MS = 150  # with an insert of some 60 ms, a row is there within a quarter of a second
+INDEX_EVERY_MS = 60  # with an insert of some 40 ms, a row is there within a quarter of a second
+_SHARE = 2  # it rests twice as long as it worked, so that indexing takes at most a third of a core
 HEARTBEAT_EVERY_MS = 60_000
 
 
@@ -23,7 +24,7 @@ class Keeper:
     """Runs from ``__enter__`` to ``__exit__``.
 
     Attributes:
-        index_fault: Why the index could last not be brought up, or None.
+        index_fault: Why the index could last not be brought up, or None; queries say it too.
         write_fault: Why the last heartbeat could not be written, or None.
     """
 
@@ -39,7 +40,7 @@ class Keeper:
         self._heartbeat_every_ms = heartbeat_every_ms
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name="journal-keeper")
-        self.index_fault: IndexFailed | None = None
+        self.index_fault: Exception | None = None
         self.write_fault: WriteFailed | None = None
 
     def __enter__(self) -> Self:
@@ -59,14 +60,18 @@ class Keeper:
         clock = self._journal.clock
         beat_ns = clock.mono_ns()
         indexed = -1
-        while not self._stop.wait(self._index_every_ms / 1_000):
+        pause_ns = self._index_every_ms * 1_000_000
+        while not self._stop.wait(pause_ns / 1_000_000_000):
             if clock.mono_ns() - beat_ns >= self._heartbeat_every_ms * 1_000_000:
                 beat_ns = clock.mono_ns()
                 self._beat()
             size = self._journal.size
             if size != indexed:
+                began_ns = clock.mono_ns()
                 self._index()
                 indexed = size
+                took_ns = clock.mono_ns() - began_ns
+                pause_ns = max(self._index_every_ms * 1_000_000, _SHARE * took_ns)
 
     def _beat(self) -> None:
         try:
@@ -79,7 +84,7 @@ class Keeper:
     def _index(self) -> None:
         try:
             bring_up(self._journal.layout)
-        except IndexFailed as fault:
+        except (IndexFailed, Corrupt, OSError) as fault:
             self.index_fault = fault
         else:
             self.index_fault = None

@@ -12,6 +12,7 @@ from agentops.errors import UsageError
 from journal import Actor, Journal, JournalError, KeyStore, NewEvent, Reader, SystemClock
 from journal import Settings as JournalSettings
 from journal.events import JournalRead
+from journal.keeper import Keeper
 
 _ACTOR_KINDS = ("human", "agent")
 _NEVER = 2**53
@@ -75,6 +76,20 @@ def open_journal(settings: Settings) -> Journal:
     return Journal.create(
         settings.journal, clock=SystemClock(), actor=actor(), keys=keys, anchor=anchor
     )
+
+
+@contextmanager
+def keep_journal(settings: Settings) -> Iterator[Journal]:
+    """Open the journal for as long as a command watches, mends or serves.
+
+    A heartbeat shows that the writer lives, so that ``verify`` remarks a gap where it did not; and
+    the index is kept close behind for whoever opens ``journal.duckdb`` meanwhile.
+
+    Raises:
+        JournalError: it cannot be opened or made; nothing was changed.
+    """
+    with open_journal(settings) as journal, Keeper(journal):
+        yield journal
 
 
 @contextmanager

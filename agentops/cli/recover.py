@@ -9,7 +9,7 @@ from agentops.cli.account import Account
 from agentops.cli.context import (
     add_journal_option,
     add_json_option,
-    open_journal,
+    keep_journal,
     resolve_incident,
     settings_for,
 )
@@ -54,7 +54,7 @@ def _recover(arguments: argparse.Namespace) -> Status:
     config, sources = read_sources(config, folder)
     account = Account(console(to_stderr=arguments.json))
     terms = Terms(goal="stop" if arguments.stop else "recover", shadow=arguments.shadow)
-    with open_journal(settings) as journal:
+    with keep_journal(settings) as journal:
         incident = None
         if arguments.incident is not None:
             incident = resolve_incident(journal.reader(), arguments.incident)

@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 from typing import get_args
 
-from agentops.cli.context import add_journal_option, add_json_option, open_journal, settings_for
+from agentops.cli.context import add_journal_option, add_json_option, keep_journal, settings_for
 from agentops.cli.policies import policy_for
 from agentops.cli.printing import emit, say
 from agentops.cli.reporting import overrides, rendered
@@ -52,7 +52,7 @@ def _mcp(arguments: argparse.Namespace) -> Status:
     settings = settings_for(arguments)
     person = f"{getpass.getuser()}@{os.uname().nodename}"
     os.environ.setdefault("AGENTOPS_ACTOR", "agent:mcp")
-    with open_journal(settings) as journal:
+    with keep_journal(settings) as journal:
         ground = _ground(settings, journal, person, through_client=arguments.ask_through_client)
         if not arguments.http:
             asyncio.run(serve_streams(ground))

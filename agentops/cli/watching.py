@@ -8,7 +8,7 @@ import subprocess
 from pathlib import Path
 
 from agentops.cli.account import Account
-from agentops.cli.context import add_journal_option, add_json_option, open_journal, settings_for
+from agentops.cli.context import add_journal_option, add_json_option, keep_journal, settings_for
 from agentops.cli.policies import policy_for
 from agentops.cli.printing import console, emit, say
 from agentops.cli.status import Status
@@ -43,7 +43,7 @@ def register(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") ->
 
 def _watch(arguments: argparse.Namespace) -> Status:
     settings = settings_for(arguments)
-    with open_journal(settings) as journal:
+    with keep_journal(settings) as journal:
         seen = asyncio.run(_rounds(arguments, settings, journal))
     if arguments.json:
         emit(

@@ -50,10 +50,12 @@ def gaps(records: Records) -> Answer:
     started, ended = records.of("session_started"), records.of("session_ended", "journal_recovered")
     last: dict[str, Event] = {}
     silent = []
-    for event in records.of("heartbeat"):
+    for event in records.of("heartbeat", "session_ended"):
+        if not isinstance(event.payload, Heartbeat):
+            last.pop(event.stream, None)  # it ended in order: what follows owes it no heartbeat
+            continue
         before = last.get(event.stream)
         last[event.stream] = event
-        assert isinstance(event.payload, Heartbeat)  # noqa: S101
         if before is None or before.boot != event.boot:
             continue
         apart_ms = (event.mono_ns - before.mono_ns) // 1_000_000
