@@ -19,6 +19,7 @@ import torch
 from trainer.config import RunConfig
 from trainer.drafter import DrafterConfig
 from trainer.errors import ConfigError
+from trainer.pipeline.costs import PipelinePlan, StageCosts, plan_pipeline
 from trainer.step import DTYPES, drafter_config
 from trainer.target import TargetShape
 
@@ -31,12 +32,16 @@ _PROBE = 1024  # side of the matrices whose product is timed
 
 @dataclass(frozen=True)
 class Device:
-    """What a step has to run on; ``tflops`` of matrix products in the run's precision."""
+    """What a step has to run on; ``tflops`` of matrix products in the run's precision.
+
+    ``count`` is how many such GPUs a pipeline may be dealt out to; 0 where there is none.
+    """
 
     name: str
     memory_bytes: int
     tflops: float
     gigabytes_per_s: float
+    count: int = 0
 
 
 @dataclass(frozen=True)
@@ -78,7 +83,11 @@ class Work:
 
 @dataclass(frozen=True)
 class Plan:
-    """A run's cost as configured, and batch sizes that fit the memory."""
+    """A run's cost as configured, and batch sizes that fit the memory.
+
+    With a pipeline, time and fitting are its devices'; ``memory`` still says what one device needs
+    for everything.
+    """
 
     drafter_parameters: int
     target_parameters: int
@@ -93,6 +102,7 @@ class Plan:
     checkpoint_bytes: int
     rows_per_pass: int
     anchors_per_row: int
+    pipeline: PipelinePlan | None = None
 
 
 def drafter_parameters(shape: DrafterConfig) -> int:
@@ -127,17 +137,19 @@ def make_plan(
     weights = target_parameters(target, ties_head=ties_head)
     memory = predict_memory(config, shape, target, weights)
     work = predict_work(config, shape, target, weights)
-    traffic = _OPTIMISER_BYTES * parameters / (device.gigabytes_per_s * 1e9)
-    step_s = work.total / (device.tflops * 1e12) + traffic
+    step_s = work.total / (device.tflops * 1e12) + _traffic_s(shape, device)
     rows, anchors = _largest(config, shape, target, weights, device)
     tokens = config.row_tokens * config.rows_per_step
+    apart = _apart(config, shape, target, weights, device)
+    if apart is not None:
+        step_s = apart.seconds_per_step
     return Plan(
         drafter_parameters=parameters,
         target_parameters=weights,
         memory=memory,
         memory_total=memory.total,
         memory_available=device.memory_bytes,
-        fits=memory.total <= _RESERVE * device.memory_bytes,
+        fits=_fits(config, shape, target, weights, device),
         work=work,
         seconds_per_step=step_s,
         seconds=step_s * config.steps,
@@ -145,6 +157,7 @@ def make_plan(
         checkpoint_bytes=12 * parameters,
         rows_per_pass=rows,
         anchors_per_row=anchors,
+        pipeline=apart,
     )
 
 
@@ -172,6 +185,46 @@ def predict_memory(
         masks=_mask_bytes(config, shape),
         head=logits + 3 * rows * shape.hidden_size * wide,
     )
+
+
+def _apart(
+    config: RunConfig, shape: DrafterConfig, target: TargetShape, weights: int, device: Device
+) -> PipelinePlan | None:
+    """The run's pipeline on such devices; None without one."""
+    if config.pipeline is None:
+        return None
+    memory = predict_memory(config, shape, target, weights)
+    work = predict_work(config, shape, target, weights)
+    table = _target_itemsize(config)
+    width = shape.tap_width + (target.hidden_size if config.loss.needs_teacher else 0)
+    costs = StageCosts(
+        target_bytes=memory.target,
+        table_bytes=2 * target.vocab_size * target.hidden_size * table,
+        drafter_bytes=memory.total - memory.target - memory.features,
+        gradient_bytes=memory.gradients,
+        feature_bytes=width * table,
+        target_s=work.target / (device.tflops * 1e12),
+        draft_s=(work.total - work.target) / (device.tflops * 1e12),
+        optimizer_s=_traffic_s(shape, device),
+        memory_bytes=_RESERVE * device.memory_bytes,
+    )
+    return plan_pipeline(config, costs, gpus=device.count)
+
+
+def _fits(
+    config: RunConfig, shape: DrafterConfig, target: TargetShape, weights: int, device: Device
+) -> bool:
+    """Whether the device holds everything, or each of a pipeline's devices its part."""
+    apart = _apart(config, shape, target, weights, device)
+    if apart is not None:
+        return all(each.fits for each in apart.devices)
+    needed = predict_memory(config, shape, target, weights).total
+    return needed <= _RESERVE * device.memory_bytes
+
+
+def _traffic_s(shape: DrafterConfig, device: Device) -> float:
+    """Seconds of the optimiser's step, which only moves bytes."""
+    return _OPTIMISER_BYTES * drafter_parameters(shape) / (device.gigabytes_per_s * 1e9)
 
 
 def kept_for_backward(config: RunConfig, shape: DrafterConfig) -> int:
@@ -248,6 +301,7 @@ def measure_device(device: torch.device, precision: torch.dtype) -> Device:
         memory_bytes=memory,
         tflops=2 * side**3 / product_s / 1e12,
         gigabytes_per_s=2 * left.numel() * left.itemsize / copy_s / 1e9,
+        count=torch.cuda.device_count() if device.type == "cuda" else 0,
     )
 
 
@@ -255,7 +309,6 @@ def _largest(
     config: RunConfig, shape: DrafterConfig, target: TargetShape, weights: int, device: Device
 ) -> tuple[int, int]:
     """The most anchors a row, then rows a pass, that fit; powers of two and halves between."""
-    room = _RESERVE * device.memory_bytes
     best: tuple[int, int] | None = None
     for rows in (config.rows_per_step, *range(config.rows_per_step - 1, 0, -1)):
         if config.rows_per_step % rows:
@@ -266,7 +319,7 @@ def _largest(
             tried = replace(
                 config, rows_per_pass=rows, anchors=replace(config.anchors, per_row=anchors)
             )
-            fits = predict_memory(tried, shape, target, weights).total <= room
+            fits = _fits(tried, shape, target, weights, device)
             if fits and (best is None or anchors > best[1]):
                 best = (rows, anchors)
                 break

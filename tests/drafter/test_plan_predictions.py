@@ -163,3 +163,37 @@ def test_the_command_prints_the_plan(tmp_path: Path, capsys: pytest.CaptureFixtu
     record = json.loads(capsys.readouterr().out)
     assert record["fits"]
     assert record["memory_available"] == 4 << 30
+
+
+def test_a_pipeline_is_planned_device_by_device() -> None:
+    """Qwen3-8B on two GPUs: reading takes longer than training, and each half needs less memory."""
+    device = Device("H200", 139 << 30, 800.0, 4270.0, count=2)
+    apart = make_plan(
+        _qwen3_run(pipeline={"pool_bytes": 1 << 33}), QWEN3_8B, device, ties_head=False,
+        is_random=False,
+    )  # fmt: skip
+    one = make_plan(_qwen3_run(), QWEN3_8B, device, ties_head=False, is_random=False)
+    assert apart.pipeline is not None
+    target, drafter = apart.pipeline.devices
+    assert (target.device, target.targets, target.drafters) == ("cuda:0", 1, 0)
+    assert (drafter.device, drafter.targets, drafter.drafters) == ("cuda:1", 0, 1)
+    assert apart.pipeline.bottleneck == "targets"
+    both_s = target.seconds_per_step + drafter.seconds_per_step
+    assert both_s == pytest.approx(one.seconds_per_step)
+    assert apart.seconds_per_step == target.seconds_per_step
+    assert target.memory < drafter.memory < one.memory_total
+    # Eight gibibytes hold 25 steps of 8,192 tokens with five taps of 4,096 in bfloat16.
+    assert apart.pipeline.pool_steps == pytest.approx(25.6)
+
+
+def test_a_pipeline_on_one_gpu_reads_and_trains_in_turn() -> None:
+    device = Device("48 GB", 48 << 30, 800.0, 4270.0, count=1)
+    plan = make_plan(
+        _qwen3_run(pipeline={}), QWEN3_8B, device, ties_head=False, is_random=False
+    )  # fmt: skip
+    assert plan.pipeline is not None
+    assert plan.pipeline.bottleneck == "cuda:0, which reads and trains"
+    assert not plan.fits
+    two = replace(device, count=2)
+    moved = make_plan(_qwen3_run(pipeline={}), QWEN3_8B, two, ties_head=False, is_random=False)
+    assert moved.fits

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import torch
 
-from trainer.config import RunConfig
+from trainer.config import PipelineSettings, RunConfig
 from trainer.errors import ConfigError
 
 
@@ -34,16 +34,31 @@ def devices_of(config: RunConfig) -> PipelineDevices:
     settings = config.pipeline
     assert settings is not None
     gpus = torch.cuda.device_count() if config.device != "cpu" else 0
-    names = [("pipeline.targets", each) for each in settings.targets]
-    names += [("pipeline.drafters", each) for each in settings.drafters]
-    found = [_device(where, name, number, gpus) for number, (where, name) in enumerate(names)]
+    targets, drafters = dealt(settings, gpus)
+    return PipelineDevices(
+        tuple(_device("pipeline.targets", each, gpus) for each in targets),
+        tuple(_device("pipeline.drafters", each, gpus) for each in drafters),
+    )
+
+
+def dealt(settings: PipelineSettings, gpus: int) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Names of the targets' and the drafters' devices, with so many GPUs to deal out.
+
+    >>> dealt(PipelineSettings(targets=("auto", "auto"), drafters=("auto",)), 3)
+    (('cuda:0', 'cuda:1'), ('cuda:2',))
+    >>> dealt(PipelineSettings(), 1)
+    (('cuda:0',), ('cuda:0',))
+    """
+    given = (*settings.targets, *settings.drafters)
+    named = [
+        (f"cuda:{number % gpus}" if gpus else "cpu") if name == "auto" else name
+        for number, name in enumerate(given)
+    ]
     count = len(settings.targets)
-    return PipelineDevices(tuple(found[:count]), tuple(found[count:]))
+    return tuple(named[:count]), tuple(named[count:])
 
 
-def _device(where: str, name: str, number: int, gpus: int) -> torch.device:
-    if name == "auto":
-        return torch.device(f"cuda:{number % gpus}" if gpus else "cpu")
+def _device(where: str, name: str, gpus: int) -> torch.device:
     if name == "cpu":
         return torch.device("cpu")
     kind, _, index = name.partition(":")
