@@ -5,7 +5,7 @@ in ``tests/support/samples``.
 """
 
 import re
-from decimal import Decimal, InvalidOperation
+from decimal import Decimal
 from typing import Literal
 
 from agentops.commands.base import Count, Observation
@@ -50,6 +50,8 @@ _FAILURES: tuple[tuple[str, ToolState], ...] = (
     ("is not a valid field to query", "bad_field"),
 )
 _INTEGER_MAX = 2**53
+# No exponent: a short text must not stand for a number that nothing can hold.
+_NUMBER = re.compile(r"[0-9]{1,20}(\.[0-9]{1,20})?")
 
 
 class Reading(Observation):
@@ -82,13 +84,12 @@ def reading(cell: str | None, *, scale: int = 1) -> Reading:
         return Reading(value=None, missing=_MISSING[text.lower()])
     # With nounits there is none; a table or an old version may still print one.
     number = text.split(" ")[0].removesuffix("MiB").removesuffix("%").removesuffix("W")
-    try:
-        value = Decimal(number) * scale
-    except InvalidOperation:
+    if not _NUMBER.fullmatch(number):
         return Reading(value=None, missing="other")
-    if not value.is_finite() or not 0 <= value < _INTEGER_MAX:
+    value = int(Decimal(number) * scale)
+    if value >= _INTEGER_MAX:
         return Reading(value=None, missing="other")
-    return Reading(value=int(value), missing=None)
+    return Reading(value=value, missing=None)
 
 
 def tool_state(status: int | None, *, has_tool: bool, timed_out: bool, text: str) -> ToolState:

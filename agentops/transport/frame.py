@@ -136,41 +136,29 @@ class StreamReader:
             self._keep_outside(held)
 
     def _look_for_begin(self, data: bytes) -> bytes:
-        marker = b"\n:agentops begin " + self.nonce.encode() + b" "
-        at = data.find(marker)
-        if at >= 0:
-            digits, newline, after = data[at + len(marker) :].partition(b"\n")
-            if newline and digits.isdigit() and len(digits) <= _DIGITS_MAX:
-                self._keep_outside(data[:at])
-                self.frame_pid = int(digits)
-                return after
-            if newline or len(digits) > _DIGITS_MAX:
-                at = -1
-        if at < 0:
-            at = len(data) - _overlap(data, marker)
+        found = _first_marker(data, self._heads("begin"))
+        if found is not None:
+            self._keep_outside(data[: found.start])
+            self.frame_pid = found.number
+            return data[found.end :]
+        at = len(data) - _unfinished(data, self._heads("begin"))
         self._keep_outside(data[:at])
         self._held = data[at:]
         return b""
 
     def _look_for_end(self, data: bytes) -> bytes:
-        tail = b" " + self.nonce.encode() + b" "
-        kinds: tuple[Literal["end", "cut"], ...] = ("end", "cut")
-        for kind in kinds:
-            marker = b"\n:agentops " + kind.encode() + tail
-            at = data.find(marker)
-            if at < 0:
-                continue
-            rest = data[at + len(marker) :]
-            digits, newline, after = rest.partition(b"\n")
-            if newline and digits.isdigit() and len(digits) <= _DIGITS_MAX:
-                if at:
-                    self.deliver(data[:at])
-                self.ended = EndMarker(kind=kind, status=int(digits))
-                return after
-            if not newline and len(rest) <= _DIGITS_MAX:
-                return self._hold_from(data, at)
-        keep = max(_overlap(data, b"\n:agentops " + kind.encode() + tail) for kind in kinds)
-        return self._hold_from(data, len(data) - keep)
+        heads = self._heads("end", "cut")
+        found = _first_marker(data, heads)
+        if found is None:
+            return self._hold_from(data, len(data) - _unfinished(data, heads))
+        if found.start:
+            self.deliver(data[: found.start])
+        kind: Literal["end", "cut"] = "end" if found.head == heads[0] else "cut"
+        self.ended = EndMarker(kind=kind, status=found.number)
+        return data[found.end :]
+
+    def _heads(self, *kinds: str) -> tuple[bytes, ...]:
+        return tuple(f"\n:agentops {kind} {self.nonce} ".encode() for kind in kinds)
 
     def _hold_from(self, data: bytes, at: int) -> bytes:
         if at:
@@ -182,9 +170,40 @@ class StreamReader:
         self.preamble += data[: PREAMBLE_LIMIT - len(self.preamble)]
 
 
-def _overlap(data: bytes, marker: bytes) -> int:
-    """Length of the longest end of *data* that may be the start of *marker*."""
-    for length in range(min(len(data), len(marker) - 1), 0, -1):
-        if data.endswith(marker[:length]):
-            return length
+@dataclass(frozen=True, slots=True)
+class _Found:
+    """A whole marker in some bytes: where it stands, how it begins, and its number."""
+
+    start: int
+    end: int
+    head: bytes
+    number: int
+
+
+def _first_marker(data: bytes, heads: tuple[bytes, ...]) -> _Found | None:
+    """The first whole marker in *data*; what only begins like one is passed over."""
+    first: _Found | None = None
+    for head in heads:
+        at = data.find(head)
+        while at >= 0 and (first is None or at < first.start):
+            after = at + len(head)
+            digits, newline, _ = data[after : after + _DIGITS_MAX + 1].partition(b"\n")
+            if newline and digits.isdigit():
+                first = _Found(at, after + len(digits) + 1, head, int(digits))
+            at = data.find(head, at + 1)
+    return first
+
+
+def _unfinished(data: bytes, heads: tuple[bytes, ...]) -> int:
+    """Length of the end of *data* that may be the start of a marker."""
+    at = data.find(b"\n", max(0, len(data) - len(heads[0]) - _DIGITS_MAX))
+    while at >= 0:
+        tail = data[at:]
+        for head in heads:
+            digits = tail[len(head) :]
+            if head.startswith(tail) or (
+                tail.startswith(head) and (not digits or digits.isdigit())
+            ):
+                return len(tail)
+        at = data.find(b"\n", at + 1)
     return 0

@@ -199,7 +199,7 @@ def host_from_options(alias: str, text: str, *, tier: Tier = "unknown") -> Host:
     if command not in {None, "none"}:
         raise UsageError(f"ProxyCommand {command} cannot be carried over; use ProxyJump")
     address = _first(options, "hostname") or alias
-    port = int(_first(options, "port") or 22)
+    port = _port(_first(options, "port") or "22", alias)
     called = _first(options, "hostkeyalias") or address
     known = (*options.get("userknownhostsfile", ()), *options.get("globalknownhostsfile", ()))
     key, authorities = _pins(known, called, port)
@@ -223,6 +223,12 @@ def host_from_options(alias: str, text: str, *, tier: Tier = "unknown") -> Host:
     except ValidationError as error:
         said = error.errors(include_url=False)[0]["msg"].removeprefix("Value error, ")
         raise UsageError(f"{alias}: {said}") from None
+
+
+def _port(text: str, alias: str) -> int:
+    if not (text.isascii() and text.isdigit() and len(text) <= len("65535")):
+        raise UsageError(f"{alias}: port {text!r} is no number that a port can have")
+    return int(text)
 
 
 def jumps_of(text: str) -> tuple[str, ...]:
