@@ -14,7 +14,7 @@ import threading
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TypeVar
+from typing import Self, TypeVar
 
 import zstandard
 
@@ -29,6 +29,7 @@ SALT_BYTES = 32
 HEADER_BYTES = len(MAGIC) + 4 + SALT_BYTES
 OWN_FILE_BYTES = 1 << 20
 PACK_BYTES = 64 << 20
+_FILE_BYTES_MAX = 1 << 60
 OUTPUT_BYTES_MAX = 1 << 30  # no frame may ask a reader for more memory than this
 _LEVEL = 3
 Key = TypeVar("Key")
@@ -146,35 +147,68 @@ def commitment(salt: bytes, kept: bytes) -> str:
     return hmac.digest(salt, kept, "sha256").hex()
 
 
-def read_blob(folder: Path, reference: OutputRef) -> bytes:
-    """The kept bytes, checked against the commitment. *folder* is the stream's blob folder.
+class BlobReader:
+    """One stream's blob folder, for reading many: a pack is opened once and kept open."""
 
-    Raises:
-        BlobFault: MISSING, SHREDDED (only zeros are left) or CORRUPT.
-    """
-    record = read_record(folder, reference)
-    if not record.strip(b"\x00"):
-        raise BlobFault("SHREDDED", f"{reference.file}@{reference.offset} holds only zeros")
-    return open_record(record, reference)
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._packs: dict[str, int] = {}
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        while self._packs:
+            os.close(self._packs.popitem()[1])
+
+    def read(self, reference: OutputRef) -> bytes:
+        """The kept bytes, checked against the commitment.
+
+        Raises:
+            BlobFault: MISSING, SHREDDED (only zeros are left) or CORRUPT.
+        """
+        record = self.record(reference)
+        if not record.strip(b"\x00"):
+            raise BlobFault("SHREDDED", f"{reference.file}@{reference.offset} holds only zeros")
+        return open_record(record, reference)
+
+    def record(self, reference: OutputRef) -> bytes:
+        """The blob as stored: header, salt and frame.
+
+        Raises:
+            BlobFault: MISSING.
+        """
+        name, size = reference.file, max(reference.size_bytes, 0)
+        if "/" in name or name.startswith(".") or not 0 <= reference.offset < _FILE_BYTES_MAX:
+            raise BlobFault("CORRUPT", f"{name!r} is not a name of a blob file")
+        try:
+            descriptor = self._packs.get(name, -1)
+            if descriptor < 0:
+                descriptor = os.open(self._folder / name, os.O_RDONLY | os.O_CLOEXEC)
+                self._packs[name] = descriptor
+            # Never more than there is: a line may claim any size.
+            size = min(size, os.fstat(descriptor).st_size)
+            record = os.pread(descriptor, size, reference.offset)
+        except OSError as error:
+            raise BlobFault("MISSING", f"{self._folder / name}: {error.strerror}") from error
+        finally:
+            if not name.endswith(".pack") and name in self._packs:
+                os.close(self._packs.pop(name))
+        if len(record) < reference.size_bytes or len(record) < HEADER_BYTES:
+            raise BlobFault("MISSING", f"{self._folder / name} ends before the blob does")
+        return record
+
+
+def read_blob(folder: Path, reference: OutputRef) -> bytes:
+    """One blob's kept bytes; see ``BlobReader.read``."""
+    with BlobReader(folder) as reader:
+        return reader.read(reference)
 
 
 def read_record(folder: Path, reference: OutputRef) -> bytes:
-    """The blob as stored: header, salt and frame.
-
-    Raises:
-        BlobFault: MISSING.
-    """
-    if "/" in reference.file or reference.file.startswith(".") or reference.offset < 0:
-        raise BlobFault("CORRUPT", f"{reference.file!r} is not a name of a blob file")
-    try:
-        with (folder / reference.file).open("rb") as file:
-            file.seek(reference.offset)
-            record = file.read(max(reference.size_bytes, 0))
-    except OSError as error:
-        raise BlobFault("MISSING", f"{folder / reference.file}: {error.strerror}") from error
-    if len(record) < reference.size_bytes or len(record) < HEADER_BYTES:
-        raise BlobFault("MISSING", f"{folder / reference.file} ends before the blob does")
-    return record
+    """One blob as stored; see ``BlobReader.record``."""
+    with BlobReader(folder) as reader:
+        return reader.record(reference)
 
 
 def open_record(record: bytes, reference: OutputRef) -> bytes:

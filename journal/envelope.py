@@ -10,12 +10,12 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import TYPE_CHECKING, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, JsonValue, TypeAdapter, ValidationError
 
 from journal.errors import LineProfileError
 from journal.events import JsonObject, Payload
 from journal.kinds import KIND_OF, PAYLOADS
-from journal.lines import canonical, encoded, leaf_hash, quoted, utf8
+from journal.lines import canonical, encoded, leaf_hash, loads, quoted, utf8
 from journal.upcasting import current_schema, upcast
 
 if TYPE_CHECKING:
@@ -140,6 +140,9 @@ class _OutField(_Strict):
     file: str
     at: int
     size: int
+
+
+_OUTPUTS = TypeAdapter(dict[str, _OutField])
 
 
 class Envelope(_Strict):
@@ -268,6 +271,21 @@ def read_line(line: bytes) -> Event:
         redacted=fields.redact,
         line=line,
     )
+
+
+def outputs_of(line: bytes) -> dict[str, OutputRef]:
+    """What a line says of its outputs, the rest of it unread.
+
+    Raises:
+        LineProfileError: It is not JSON, or says it in another form.
+    """
+    try:
+        return {
+            name: _out_ref(given)
+            for name, given in _OUTPUTS.validate_python(loads(line).get("out", {})).items()
+        }
+    except ValidationError as error:
+        raise LineProfileError(f"not an event: out: {error.errors()[0]['msg']}") from error
 
 
 def _payload(fields: Envelope) -> Payload:

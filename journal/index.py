@@ -21,9 +21,9 @@ from pathlib import Path
 
 import duckdb
 
-from journal.blobs import BlobFault, read_blob
+from journal.blobs import BlobFault, BlobReader
 from journal.disk import FILE_MODE, make_folder
-from journal.envelope import read_line
+from journal.envelope import outputs_of
 from journal.errors import Corrupt, IndexFailed, QueryFailed
 from journal.index_schema import INSERT, INSERT_OUTPUTS, SCHEMA_VERSION, TABLES, VIEWS
 from journal.layout import Layout
@@ -360,13 +360,13 @@ def _insert_outputs(
             "contents",
         )
     }  # fmt: skip
-    folder = layout.blobs(stream)
-    for seq, line in lines:
-        for name, reference in read_line(line).out.items():
+    outputs = [(seq, *one) for seq, line in lines for one in outputs_of(line).items()]
+    with BlobReader(layout.blobs(stream)) as blobs:
+        for seq, name, reference in outputs:
             content: str | None = None
             if reference.stored_bytes <= INLINE_BYTES:
                 try:
-                    content = read_blob(folder, reference).decode("utf-8", "replace")
+                    content = blobs.read(reference).decode("utf-8", "replace")
                 except BlobFault:
                     content = None  # verify says what is wrong with it
             row = (
