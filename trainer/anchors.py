@@ -22,6 +22,7 @@ from torch.nn import functional
 
 from trainer.errors import ConfigError
 from trainer.mask import Layout
+from trainer.sending import send
 
 PADDING = -1
 """Document index of a token that belongs to no document."""
@@ -76,7 +77,7 @@ class Supervision:
         return replace(
             self,
             **{
-                name: getattr(self, name).to(device, non_blocking=True)
+                name: send(getattr(self, name), device)
                 for name in ("labels", "mask", "sequence", "anchors_in_sequence", "rows")
             },
         )

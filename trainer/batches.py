@@ -19,6 +19,7 @@ from trainer.config import RunConfig
 from trainer.corpus import Corpus
 from trainer.mask import Layout
 from trainer.schedule import Row
+from trainer.sending import send
 from trainer.target import Target
 
 
@@ -117,8 +118,8 @@ def read_features(
             ids_BS[slot, :length] = batch.documents[index]
             to.append(batch.places[index] + torch.arange(length))
             source.append(slot * longest + torch.arange(length))
-        reading = target.read(ids_BS.to(device), final=final)
-        here, there = torch.cat(source).to(device), torch.cat(to).to(device)
+        reading = target.read(send(ids_BS, device), final=final)
+        here, there = send(torch.cat(source), device), send(torch.cat(to), device)
         taps[there] = reading.taps_BSF.flatten(0, 1)[here]
         states[there] = reading.final_BSH.flatten(0, 1)[here]
     return Features(taps.view(*shape, -1), states.view(*shape, width))

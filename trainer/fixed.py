@@ -53,7 +53,7 @@ class FixedOutcome:
 
 
 class FixedStep:
-    """Trains ``drafter`` on batches of one shape.
+    """Trains ``drafter`` on batches of one shape; ``ids`` are the loaded batch's, (N, S).
 
     Args:
         drafter: On the device, in the precision to compute in.
@@ -86,7 +86,7 @@ class FixedStep:
         anchor = torch.zeros((shape.rows, shape.anchors), dtype=torch.int64)
         layout = Layout(anchor, anchor, torch.zeros_like(anchor).bool(), shape.context, size)
         taught = supervise(layout, document, document, document, compact=False)
-        self._ids = torch.zeros_like(document, device=device)
+        self.ids = torch.zeros_like(document, device=device)
         self._document = torch.zeros_like(document, device=device)
         self._layout = _moved(layout, device)
         self._supervision = taught.to(device)
@@ -110,7 +110,7 @@ class FixedStep:
         """
         mine, theirs = self._supervision, supervision
         pairs = (
-            (self._ids, ids), (self._document, document), (self._total, total),
+            (self.ids, ids), (self._document, document), (self._total, total),
             (self._layout.anchor, layout.anchor), (self._layout.first, layout.first),
             (self._layout.valid, layout.valid), (mine.labels, theirs.labels),
             (mine.mask, theirs.mask), (mine.anchors_in_sequence, theirs.anchors_in_sequence),
@@ -145,7 +145,7 @@ class FixedStep:
         dtype = self.drafter.fc.weight.dtype
         taps, final = self._features()
         block = functional.embedding(
-            draft_ids(self._layout, self._ids, config.mask_token_id), self._embedding
+            draft_ids(self._layout, self.ids, config.mask_token_id), self._embedding
         )
         hidden = self.drafter(
             block.to(dtype),

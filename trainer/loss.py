@@ -26,6 +26,7 @@ from trainer.anchors import Supervision
 from trainer.errors import ConfigError
 from trainer.kernels.choice import row_math as fastest_row_math
 from trainer.kernels.eager import RowMath
+from trainer.sending import send
 from trainer.teacher import Teacher
 
 Objective = Literal["cross_entropy", "forward_kl", "teacher_argmax"]
@@ -160,7 +161,7 @@ def head_loss(
     rows = hidden.flatten(0, 1).index_select(0, supervision.rows)
     job = _HeadJob(
         head=head.detach(), supervision=supervision, config=config,
-        total=total.to(hidden.device, torch.float32).clamp_min(torch.finfo(torch.float32).tiny),
+        total=send(total, hidden.device).float().clamp_min(torch.finfo(torch.float32).tiny),
         teacher=teacher, chunk_rows=chunk_rows,
         row_math=fastest_row_math(hidden.device) if row_math is None else row_math,
     )  # fmt: skip

@@ -27,6 +27,7 @@ from trainer.loss import HeadLoss, denominator, head_loss
 from trainer.mask import Layout
 from trainer.optimizer import MasterOptimizer
 from trainer.schedule import Row
+from trainer.sending import send
 from trainer.target import Target, TargetShape
 from trainer.teacher import plan_teacher
 
@@ -152,9 +153,9 @@ class Drafting:
         place = positions(batch.layout, batch.document_NS)
         attend = plan_attention(self.drafter.config.mask_rules, layout, self.backend)
         hidden: Tensor = self.drafter(
-            functional.embedding(ids.to(self.device), self.tables.embedding_VH).to(dtype),
+            functional.embedding(send(ids, self.device), self.tables.embedding_VH).to(dtype),
             features.taps_NSF.to(dtype),
-            place.to(self.device),
+            send(place, self.device),
             attend,
         )
         return hidden
@@ -278,9 +279,9 @@ class FixedPass:
 
 def _moved(layout: Layout, device: torch.device) -> Layout:
     return Layout(
-        layout.anchor.to(device),
-        layout.first.to(device),
-        layout.valid.to(device),
+        send(layout.anchor, device),
+        send(layout.first, device),
+        send(layout.valid, device),
         layout.context,
         layout.block_size,
     )

@@ -15,6 +15,7 @@ import torch
 from torch import Tensor
 
 from trainer.anchors import Supervision
+from trainer.sending import send
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,8 +36,8 @@ class TeacherPlan:
         """The same on ``device``."""
         return replace(
             self,
-            places=self.places.to(device, non_blocking=True),
-            index=self.index.to(device, non_blocking=True),
+            places=send(self.places, device),
+            index=send(self.index, device),
         )
 
     def states(self, last_hidden: Tensor) -> "Teacher":

@@ -12,29 +12,35 @@ from triton.backends.compiler import GPUTarget
 from triton.compiler import ASTSource
 
 from trainer.kernels import rows
-from trainer.kernels.choice import row_math
+from trainer.kernels.choice import layer_math, row_math
 from trainer.kernels.eager import EagerRowMath
+from trainer.kernels.pointwise import EagerLayerMath
 
 ROOT = Path(__file__).parents[2]
 
 
-def test_fused_rows_are_the_eager_rows() -> None:
+@pytest.mark.parametrize(
+    ("cases", "count"), [("row_cases", 20), ("kernel_cases", 11), ("target_cases", 4)]
+)
+def test_fused_kernels_are_their_eager_twins(cases: str, count: int) -> None:
     """In a process of its own: Triton reads the variable when it is imported."""
     ended = subprocess.run(
-        [sys.executable, "-m", "tests.support.row_cases"],
+        [sys.executable, "-m", f"tests.support.{cases}"],
         cwd=ROOT,
-        env={**os.environ, "TRITON_INTERPRET": "1"},
+        env={**os.environ, "TRITON_INTERPRET": "1", "OMP_NUM_THREADS": "1"},
         capture_output=True,
         text=True,
-        timeout=100,
+        timeout=110,
         check=False,
     )
     assert ended.returncode == 0, ended.stderr
-    assert ended.stdout == "20 cases hold\n"
+    assert ended.stdout == f"{count} cases hold\n"
 
 
-def test_a_cpu_gets_the_eager_rows() -> None:
-    assert isinstance(row_math(torch.device("cpu")), EagerRowMath)
+def test_a_cpu_gets_the_eager_twins() -> None:
+    cpu = torch.device("cpu")
+    assert isinstance(row_math(cpu), EagerRowMath)
+    assert isinstance(layer_math(cpu), EagerLayerMath)
 
 
 @pytest.mark.filterwarnings("ignore:TRITON_DEFAULT_FP_FUSION")

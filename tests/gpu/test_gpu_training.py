@@ -54,9 +54,10 @@ def test_a_replayed_graph_trains_as_the_plain_step(tmp_path: Path) -> None:
     )
 
 
-def test_bfloat16_with_flex_attention_learns(tmp_path: Path) -> None:
+@pytest.mark.parametrize("attention", ["flex", "anchors"])
+def test_bfloat16_learns(tmp_path: Path, attention: str) -> None:
     found = _run(
-        tmp_path, steps=40, precision="bfloat16", attention="flex", compile=True,
+        tmp_path, steps=40, precision="bfloat16", attention=attention, compile=True,
         deterministic=False,
     )  # fmt: skip
     assert found[40] < found[1]

@@ -33,7 +33,7 @@ class Tiles:
 
     rows: int = 128
     keys: int = 64
-    back_rows: int = 64
+    back_rows: int = 32
     back_keys: int = 128
     warps: tuple[int, int, int] = (8, 8, 8)
     stages: tuple[int, int, int] = (3, 2, 2)
@@ -47,12 +47,13 @@ class TileMask:
     ``spans`` (N, row tiles, 6): where a tile of rows looks: context start, start and stop of what
     needs no mask, context stop; block start and stop.
     ``visitors`` (N, key tiles, 4): the row tiles that see a tile of keys: first, first and stop of
-    those that need no mask, stop.
+    those that need no mask, stop. Key tiles cover the context, then anew the blocks.
     """
 
     intervals: Tensor
     spans: Tensor
     visitors: Tensor
+    context: int
     tiles: Tiles
 
 
@@ -68,9 +69,8 @@ def tile_mask(layout: Layout, rule: MaskRule, tiles: Tiles) -> TileMask:
     seen = row_intervals(layout, rule)
     runs = (seen.context_low, seen.context_high, seen.block_low, seen.block_high)
     intervals = torch.stack(runs).to(torch.int32)
-    return TileMask(
-        intervals, _spans(intervals, tiles), _visitors(intervals, layout.keys, tiles), tiles
-    )
+    visitors = _visitors(intervals, layout, tiles)
+    return TileMask(intervals, _spans(intervals, tiles), visitors, layout.context, tiles)
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,12 +110,14 @@ def _spans(intervals: Tensor, tiles: Tiles) -> Tensor:
     return spans.to(torch.int32).contiguous()
 
 
-def _visitors(intervals: Tensor, keys: int, tiles: Tiles) -> Tensor:
+def _visitors(intervals: Tensor, layout: Layout, tiles: Tiles) -> Tensor:
     found = _extremes(intervals, tiles.back_rows)
-    count = found.low.shape[1]
-    left = tiles.back_keys * torch.arange(-(-keys // tiles.back_keys), device=intervals.device)
-    left = left[None, :, None]
-    right = left + tiles.back_keys
+    count, size, context = found.low.shape[1], tiles.back_keys, layout.context
+    tile = torch.arange(-(-context // size) + -(-layout.rows // size), device=intervals.device)
+    is_context = size * tile < context
+    left = torch.where(is_context, size * tile, context + size * (tile - -(-context // size)))
+    right = torch.minimum(left + size, torch.where(is_context, context, layout.keys))
+    left, right = left[None, :, None], right[None, :, None]
     low, most_low, least_high, high = (
         each[:, None] for each in (found.low, found.most_low, found.least_high, found.high)
     )
@@ -188,22 +190,24 @@ def _forward(
     mixed = tl.zeros([ROWS, WIDTH], dtype=tl.float32)
     total = tl.zeros([ROWS], dtype=tl.float32)
     top = tl.full([ROWS], -1e30, dtype=tl.float32)
-    mixed, total, top = _span(
-        mixed, total, top, q, k_at, v_at, k_row, v_row, keys, tl.load(span), tl.load(span + 1),
-        low, high, scale, WIDTH, KEYS, PRECISION, MASKED=True,
-    )  # fmt: skip
-    mixed, total, top = _span(
-        mixed, total, top, q, k_at, v_at, k_row, v_row, keys, tl.load(span + 1), tl.load(span + 2),
-        low, high, scale, WIDTH, KEYS, PRECISION, MASKED=False,
-    )  # fmt: skip
-    mixed, total, top = _span(
-        mixed, total, top, q, k_at, v_at, k_row, v_row, keys, tl.load(span + 2), tl.load(span + 3),
-        low, high, scale, WIDTH, KEYS, PRECISION, MASKED=True,
-    )  # fmt: skip
-    mixed, total, top = _span(
-        mixed, total, top, q, k_at, v_at, k_row, v_row, keys, tl.load(span + 4), tl.load(span + 5),
-        block_low, block_high, scale, WIDTH, KEYS, PRECISION, MASKED=True,
-    )  # fmt: skip
+    start, bare, bare_stop = tl.load(span), tl.load(span + 1), tl.load(span + 2)
+    stop, block, block_stop = tl.load(span + 3), tl.load(span + 4), tl.load(span + 5)
+    for first in range(bare, bare_stop, KEYS):
+        mixed, total, top = _step(
+            mixed, total, top, q, k_at, v_at, k_row, v_row, keys, first, low, high, scale, WIDTH,
+            KEYS, PRECISION, MASKED=False,
+        )  # fmt: skip
+    before = (bare - start) // KEYS
+    after = before + tl.cdiv(stop - bare_stop, KEYS)
+    for turn in range(after + tl.cdiv(block_stop - block, KEYS)):
+        # The runs that need a mask in one loop: before the bare one, after it, and the block.
+        first = tl.where(turn < before, start + turn * KEYS, bare_stop + (turn - before) * KEYS)
+        first = tl.where(turn < after, first, block + (turn - after) * KEYS)
+        mixed, total, top = _step(
+            mixed, total, top, q, k_at, v_at, k_row, v_row, keys, first,
+            tl.where(turn < after, low, block_low), tl.where(turn < after, high, block_high),
+            scale, WIDTH, KEYS, PRECISION, MASKED=True,
+        )  # fmt: skip
     sees = block_low < block_high
     result = tl.where(sees[:, None], mixed / tl.where(sees, total, 1.0)[:, None], 0.0)
     place = out + batch * o_batch + head * o_head + row[:, None].to(tl.int64) * o_row
@@ -215,37 +219,31 @@ def _forward(
 
 
 @triton.jit  # type: ignore[untyped-decorator]  # triton has no types
-def _span(
+def _step(
     mixed: tl.tensor, total: tl.tensor, top: tl.tensor, q: tl.tensor, k_at: tl.tensor,
-    v_at: tl.tensor, k_row: int, v_row: int, keys: int, start: int, stop: int, low: tl.tensor,
-    high: tl.tensor, scale: float,
-    WIDTH: tl.constexpr, KEYS: tl.constexpr, PRECISION: tl.constexpr, MASKED: tl.constexpr,
+    v_at: tl.tensor, k_row: int, v_row: int, keys: int, first: int, low: tl.tensor,
+    high: tl.tensor, scale: float, WIDTH: tl.constexpr, KEYS: tl.constexpr,
+    PRECISION: tl.constexpr, MASKED: tl.constexpr,
 ) -> tuple[tl.tensor, tl.tensor, tl.tensor]:  # fmt: skip
-    """Attend to the keys from ``start`` to ``stop`` with a running maximum."""
+    """Attend to a tile of keys, with a running maximum."""
     column = tl.arange(0, WIDTH)
-    for first in range(start, stop, KEYS):
-        place = first + tl.arange(0, KEYS)
-        if MASKED:
-            k = tl.load(
-                k_at + place[None, :] * k_row + column[:, None],
-                mask=place[None, :] < keys, other=0.0,
-            )  # fmt: skip
-            v = tl.load(
-                v_at + place[:, None] * v_row + column[None, :],
-                mask=place[:, None] < keys, other=0.0,
-            )  # fmt: skip
-        else:
-            k = tl.load(k_at + place[None, :] * k_row + column[:, None])
-            v = tl.load(v_at + place[:, None] * v_row + column[None, :])
-        score = tl.dot(q, k, input_precision=PRECISION)
-        if MASKED:
-            seen = (place[None, :] >= low[:, None]) & (place[None, :] < high[:, None])
-            score = tl.where(seen, score, -float("inf"))
-        higher = tl.maximum(top, tl.max(score, 1) * scale)
-        weight = tl.math.exp2(score * scale - higher[:, None])
-        shrink = tl.math.exp2(top - higher)
-        total = total * shrink + tl.sum(weight, 1)
-        mixed = mixed * shrink[:, None]
-        mixed = tl.dot(weight.to(v.dtype), v, mixed, input_precision=PRECISION)
-        top = higher
-    return mixed, total, top
+    place = first + tl.arange(0, KEYS)
+    k_place = k_at + place[None, :] * k_row + column[:, None]
+    v_place = v_at + place[:, None] * v_row + column[None, :]
+    if MASKED:
+        k = tl.load(k_place, mask=place[None, :] < keys, other=0.0)
+        v = tl.load(v_place, mask=place[:, None] < keys, other=0.0)
+    else:
+        k = tl.load(k_place)
+        v = tl.load(v_place)
+    score = tl.dot(q, k, input_precision=PRECISION)
+    if MASKED:
+        seen = (place[None, :] >= low[:, None]) & (place[None, :] < high[:, None])
+        score = tl.where(seen, score, -float("inf"))
+    higher = tl.maximum(top, tl.max(score, 1) * scale)
+    weight = tl.math.exp2(score * scale - higher[:, None])
+    shrink = tl.math.exp2(top - higher)
+    total = total * shrink + tl.sum(weight, 1)
+    mixed = mixed * shrink[:, None]
+    mixed = tl.dot(weight.to(v.dtype), v, mixed, input_precision=PRECISION)
+    return mixed, total, higher
