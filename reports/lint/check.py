@@ -6,7 +6,16 @@ from journal import Reader
 from reports.lint.document import read
 from reports.lint.findings import Context, Finding
 from reports.lint.record import record
-from reports.lint.rules import cited, commands, evidence, integrity, numbers, things, wording
+from reports.lint.rules import (
+    cited,
+    commands,
+    evidence,
+    facts,
+    integrity,
+    numbers,
+    things,
+    wording,
+)
 from reports.render.overrides import Overrides
 
 ALL = (
@@ -16,6 +25,7 @@ ALL = (
     *things.RULES,
     *numbers.RULES,
     *cited.RULES,
+    *facts.RULES,
     *integrity.RULES,
 )
 

@@ -6,6 +6,9 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from reports.lint.document import Document, Sentence
+from reports.lint.facts.clauses import clauses
+from reports.lint.facts.happened import World, worlds
+from reports.lint.facts.weighing import Weighed, weigh
 from reports.lint.record import Record
 from reports.render.overrides import Overrides
 
@@ -65,6 +68,35 @@ class Context:
             for sentence in self.document.sentences
             if not sentence.bare.endswith("?") and not self.record.echoes(sentence.text)
         )
+
+    def weighed(self, sentence: Sentence) -> Weighed:
+        """A sentence against what happened: wrong where every incident contradicts it."""
+        return self._weighed.get(sentence, Weighed((), supported=False))
+
+    @cached_property
+    def worlds(self) -> tuple[World, ...]:
+        """What happened, incident by incident."""
+        return worlds(self.record)
+
+    @cached_property
+    def reasons(self) -> frozenset[str]:
+        """The recorded words of why something was done."""
+        return frozenset(reason for world in self.worlds for reason in world.reasons)
+
+    @cached_property
+    def _weighed(self) -> dict[Sentence, Weighed]:
+        found = {}
+        before: Sentence | None = None
+        for sentence in self.claims:
+            near = before is not None and before.block in {sentence.block, sentence.block - 1}
+            earlier = clauses(before) if before is not None and near else ()
+            parts = clauses(sentence)
+            answers = [weigh(world, parts, earlier) for world in self.worlds]
+            if answers:
+                wrong = min((answer.wrong for answer in answers), key=len)
+                found[sentence] = Weighed(wrong, any(answer.supported for answer in answers))
+            before = sentence
+        return found
 
 
 Rule = Callable[[Context], Iterator[Finding]]

@@ -27,15 +27,22 @@ from journal.events import (
     ProposalReceived,
     VerdictReached,
 )
+from reports import shell
 from reports.wording.cited import Cited, moment
 
 _MILLISECONDS = {"_ms": 1, "_s": 1_000}
 _BYTES = {"_kib": 2**10, "_mib": 2**20, "_gib": 2**30, "_bytes": 1}
+# What a journal says of its own keeping: no report's duration is measured from there.
+_AROUND = frozenset(
+    {"session_started", "session_ended", "journal_read", "sealed", "seal_anchored", "heartbeat"}
+)
 _ECHO_MIN = 12
+# A longer word is a program handed on whole; its grammar is not a report's matter.
+_WORD_MAX = 400
 _NUMBER = re.compile(r"(?<![\w.])\d[\d,]*(?:\.\d+)?")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class RecordedCommand:
     """A command line with what came back. ``exit_status`` None: not recorded.
 
@@ -49,6 +56,21 @@ class RecordedCommand:
     exit_status: int | None
     end_marker: bool
     truncated: bool
+
+    @cached_property
+    def levels(self) -> tuple[shell.Nested, ...]:
+        """The command line and those that it hands on to other shells."""
+        return tuple(shell.nested(self.text))
+
+    @cached_property
+    def matches_itself(self) -> tuple[tuple[shell.Simple, shell.Simple], ...]:
+        """Actions by pattern that find the shell around them, and that shell."""
+        return shell.self_matches(self.text)
+
+    @cached_property
+    def inner(self) -> shell.Script:
+        """The innermost of them."""
+        return max(self.levels, key=lambda found: len(found.wrappers)).script
 
 
 @dataclass(frozen=True)
@@ -78,6 +100,16 @@ class Record:
         incidents = Counter(event.incident for event in self.events)
         counted = (len(self.events), *kinds.values(), *incidents.values())
         return frozenset(written | {str(number) for number in counted})
+
+    @cached_property
+    def decimals(self) -> tuple[float, ...]:
+        """Recorded numbers that have decimal places."""
+        return tuple(float(number) for number in self.numbers if "." in number)
+
+    @cached_property
+    def wholes(self) -> frozenset[int]:
+        """Recorded integers of three digits and more."""
+        return frozenset(int(n) for n in self.numbers if n.isdigit() and 2 < len(n) < 16)  # noqa: PLR2004
 
     @cached_property
     def horizon(self) -> int:
@@ -131,9 +163,10 @@ class Record:
     def _times(self) -> tuple[list[int], ...]:
         """Sorted instants in microseconds, by each boot's monotonic clock and by the wall's."""
         boots: dict[str, list[int]] = {}
-        for event in self.events:
+        told = [e for e in self.events if e.incident is not None or e.kind not in _AROUND]
+        for event in told:
             boots.setdefault(event.boot, []).append(event.mono_ns // 1_000)
-        wall = [[event.ts_us for event in self.events]] if len(boots) > 1 else []
+        wall = [[event.ts_us for event in told]] if len(boots) > 1 else []
         return tuple(sorted(times) for times in (*boots.values(), *wall))
 
     @cached_property
@@ -315,7 +348,7 @@ def _recorded(reader: Reader, intent: Event, outcome: Event) -> RecordedCommand:
     return RecordedCommand(
         event=outcome,
         name=intent.payload.command,
-        text=shlex.join(argv),
+        text=shlex.join(word[:_WORD_MAX] for word in argv),
         stdout="" if isinstance(raw, Shredded) else raw.decode("utf-8", "replace"),
         exit_status=outcome.payload.exit_status,
         end_marker=True,

@@ -77,9 +77,9 @@ HEDGE = (
 OPEN = (
     "alternativ*|hypothes*|consistent with",
     "assumption*|assumed|taken for granted",
-    "inconclusive|unknown|not known|cannot be judged",
+    "inconclusive|unknown|not known|cannot be judged|cannot tell|not established|do not know",
     "not recorded|not shown|does not show|do not show|did not show",
-    "not measured|not tested|untested|unsupported|not looked at|open question*",
+    "not measured|not tested|untested|neither was tested|unsupported|not looked at|open question*",
     "probe|would settle|would tell",
     "recorded reason|the agent wrote",
 )
@@ -92,7 +92,11 @@ STATE = (
     "completed|finished|succeeded|successful|successfully|resolved|fixed|recovered",
     "intact|survived|ready",
 )
-FUTURE = (_LATER,)
+_NOW = (
+    "right now|currently|today|tomorrow|at the moment|at the time of writing|as this is written|"
+    "as of now|presently"
+)
+FUTURE = (_LATER, _NOW)
 
 NUMBER_WORDS = {
     "one": 1, "two": 2, "three": 3, "four": 4, "five": 5, "six": 6, "seven": 7, "eight": 8,

@@ -54,7 +54,7 @@ def grammar(context: Context) -> Iterator[Finding]:
                     break
         if _NON_ZERO.search(sentence.bare) and asserted(sentence.bare, 0):
             for command in _about(context, sentence):
-                if shell.always_zero(shell.innermost(command.text)):
+                if shell.always_zero(command.inner):
                     yield at(
                         sentence, "C02", "the command line ends with status nought in any case"
                     )
@@ -63,7 +63,7 @@ def grammar(context: Context) -> Iterator[Finding]:
 
 def _subject(command: RecordedCommand, sentence: Sentence) -> str | None:
     """The named command whose success what follows is said to need, though it does not."""
-    script = shell.innermost(command.text)
+    script = command.inner
     hidden = {simple.name for simple in shell.hidden_failures(script)}
     covered = {
         item.last.name
@@ -84,7 +84,7 @@ def _about(context: Context, sentence: Sentence) -> list[RecordedCommand]:
         for command in context.record.commands
         if any(
             simple.name and re.search(rf"(?<![\w-]){re.escape(simple.name)}(?![\w-])", said)
-            for level in shell.nested(command.text)
+            for level in command.levels
             for simple in level.script.commands()
         )
     ]
@@ -94,15 +94,13 @@ def _about(context: Context, sentence: Sentence) -> list[RecordedCommand]:
 def silence(context: Context) -> Iterator[Finding]:
     """C03: empty output supports nothing without end marker and status; a status kept counts."""
     quiet = [c for c in context.record.commands if not c.stdout.strip() and not c.end_marker]
-    thrown = [
-        c for c in context.record.commands if shell.status_thrown_away(shell.innermost(c.text))
-    ]
+    thrown = [c for c in context.record.commands if shell.status_thrown_away(c.inner)]
     for sentence in context.claims:
         said = sentence.bare
         if quiet and _SILENCE.search(said) and _SUPPORTS.search(said) and _closed(sentence):
             yield at(sentence, "C03", "silence, with no end marker and no status, shows nothing")
         elif thrown and _OR_TRUE.search(sentence.text) and _VIRTUE.search(said):
-            check = shell.status_thrown_away(shell.innermost(thrown[0].text))[0]
+            check = shell.status_thrown_away(thrown[0].inner)[0]
             yield at(
                 sentence, "C03", f"the status of {check.name!r} was the evidence; it is thrown away"
             )
@@ -123,10 +121,10 @@ def _claims_record(said: str) -> bool:
 
 def self_match(context: Context) -> Iterator[Finding]:
     """C04: what is said of an action by pattern reckons with the shell around it."""
-    found = [c for c in context.record.commands if shell.self_matches(c.text)]
+    found = [c for c in context.record.commands if c.matches_itself]
     if not found:
         return
-    simple, _ = shell.self_matches(found[0].text)[0]
+    simple, _ = found[0].matches_itself[0]
     for sentence in context.claims:
         said = sentence.bare
         told = _ALL_KILLED.search(said) or (_NAMED_KILL.search(said) and words.PROOFS.search(said))
@@ -144,7 +142,7 @@ def scope(context: Context) -> Iterator[Finding]:
     patterns = any(
         shell.pattern_of(simple)
         for command in context.record.commands
-        for level in shell.nested(command.text)
+        for level in command.levels
         for simple in level.script.commands()
         if simple.name in {"pkill", "killall"}
     )

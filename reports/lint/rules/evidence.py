@@ -24,13 +24,36 @@ _GENERAL = re.compile(
     r"\b(?:if|when|unless|would|can|could|may|might|whether|should)\b", re.IGNORECASE
 )
 _EITHER_OR = re.compile(r"\beither\b[^.;]{3,120}\bor\b", re.IGNORECASE)
+_ORIGIN = re.compile(
+    r"\b(?:came|comes|stemmed|stems|resulted|arose|originated) from\b|\b(?:is|was) what \w+ed\b"
+    r"|\bdied (?:of|from)\b|\b(?:owing|thanks) to\b"
+    r"|\bwas the (?:work|result|effect|consequence) of\b"
+    r"|^(?:why|cause|reason|root cause)\b[^:.]{0,40}:(?=\s*\S+ \S+)",
+    re.IGNORECASE,
+)
+_AGENT = re.compile(
+    r"\b(?:was|were|been|being|is|are|got) (?:\w+ )?(?:to )?\w*(?:ed|en|wn|ught|set|hit|cut)\b"
+    r"[^.,;:]{0,24}?"
+    r" by (?:the |an? )([\w-]+(?: [\w-]+)?)",
+    re.IGNORECASE,
+)
+_ACTORS = words.family(
+    "engine|operator|agent|person|human|policy|ladder|guard|rule|probe|check|wait|listing|kernel|"
+    "signal|second|first|next|last|same|time|end|reading|controller|check|version|one|new"
+)
 _PURPOSE = re.compile(
     r"\b(?:used|chosen|picked|selected) (?:in order )?to\b"
     r"|\b(?:came|comes) from\b.*\bnot\b",
     re.IGNORECASE,
 )
+# One guess set against another: the alternative is named.
+_BUT_OTHERWISE = re.compile(
+    rf"{words.HEDGES.pattern}[^.;]*\b(?:but|or|though|equally)\b[^.;]*{words.HEDGES.pattern}",
+    re.IGNORECASE,
+)
 _NOT_BUT = re.compile(r"\bnot (?:during|by|in|from|because)\b.*\bbut\b", re.IGNORECASE)
 _STATES_CAUSE = re.compile(r"(?:because|due to|caused|thanks to)", re.IGNORECASE)
+_STEM, _STEMS_MIN, _MOST = 5, 2, 0.6
 _LINKS = frozenset({"that", "this", "which", "were", "have", "been", "with", "from", "recorded"})
 _FORM = re.compile(r"^(?:this|that|it|these) (?:section|report|document|table)\b", re.IGNORECASE)
 
@@ -53,8 +76,13 @@ def causes(context: Context) -> Iterator[Finding]:
     """C08: a motive needs a recorded reason, a cause needs to be called an inference."""
     for sentence in context.claims:
         found = next(
-            (f for p in (words.CAUSES, _NOT_BUT, _PURPOSE) if (f := p.search(sentence.plain))), None
-        )
+            (
+                f
+                for p in (words.CAUSES, _NOT_BUT, _PURPOSE, _ORIGIN)
+                if (f := p.search(sentence.plain))
+            ),
+            None,
+        ) or _unknown_agent(context, sentence)
         if found is None or _FORM.search(sentence.plain):
             continue
         admitted = words.OPENS.search(sentence.plain)
@@ -65,9 +93,23 @@ def causes(context: Context) -> Iterator[Finding]:
         yield at(sentence, "C08", f"a cause or motive without a recorded reason: {found[0][:40]!r}")
 
 
+def _unknown_agent(context: Context, sentence: Sentence) -> re.Match[str] | None:
+    """Something is said to have been done by a thing that no record names."""
+    found = _AGENT.search(sentence.plain)
+    if found is None or not context.worlds or _ACTORS.search(found[1]):
+        return None
+    recorded = context.record.folded.lower()
+    unknown = [w for w in re.findall(r"[a-z]{4,}", found[1].lower()) if w not in recorded]
+    return found if unknown else None
+
+
 def _reasoned(context: Context, sentence: Sentence, clause: str) -> bool:
     """Whether the sentence cites an event whose recorded reason holds the clause's words."""
+    if any(quote in reason for quote in sentence.quotes for reason in context.reasons):
+        return True
     content = set(re.findall(r"[a-z]{4,}", clause.lower())) - _LINKS
+    if _in_other_words(context, content):
+        return True
     named = context.record.named(sentence.labels)
     for event in named:
         if event.id in context.record.reasons:
@@ -75,6 +117,17 @@ def _reasoned(context: Context, sentence: Sentence, clause: str) -> bool:
             if all(word in recorded for word in content):
                 return True
     return False
+
+
+def _in_other_words(context: Context, content: set[str]) -> bool:
+    """Whether one recorded reason holds most of the words, endings aside."""
+    stems = {word[:_STEM] for word in content}
+    if len(stems) < _STEMS_MIN:
+        return False
+    return any(
+        sum(stem in reason.lower() for stem in stems) >= _MOST * len(stems)
+        for reason in context.reasons
+    )
 
 
 def verdicts(context: Context) -> Iterator[Finding]:
@@ -91,6 +144,8 @@ def verdicts(context: Context) -> Iterator[Finding]:
 def _stated(text: str, found: re.Match[str]) -> bool:
     """Whether a state word is the predicate of an assertion."""
     before = text[: found.start()]
+    if re.match(r" (?:on|up|through|back)\b", text[found.end() :]):
+        return False  # it went on, and was not gone
     if before.endswith(("ended ", "command ")):
         return False  # the word of an outcome, not a state
     as_predicate = re.search(_PREDICATE, before, re.IGNORECASE) is not None
@@ -100,7 +155,9 @@ def _stated(text: str, found: re.Match[str]) -> bool:
 
 
 def _shown(context: Context, sentence: Sentence) -> bool:
-    """Whether the sentence cites a verdict, outcome or reading recorded as it happened."""
+    """Whether the sentence says what is on record, or cites an outcome or reading."""
+    if context.weighed(sentence).supported:
+        return True
     named = context.record.named(sentence.labels)
     kinds = {"command_completed", "command_failed", "observation_parsed", "incident_closed"}
     return any(event.id in context.record.verdicts or event.kind in kinds for event in named)
@@ -145,6 +202,13 @@ def alternatives(context: Context) -> Iterator[Finding]:
     for sentence in context.claims:
         found = words.HEDGES.search(sentence.plain) or _EITHER_OR.search(sentence.plain)
         if found is None or words.OPENS.search(sentence.plain) or sentence.bare.endswith("?"):
+            continue
+        cause = words.CAUSES.search(sentence.plain)
+        if cause and _reasoned(context, sentence, sentence.plain[cause.end() :]):
+            continue
+        if _BUT_OTHERWISE.search(sentence.plain) or context.weighed(sentence).supported:
+            continue
+        if _in_other_words(context, set(re.findall(r"[a-z]{4,}", sentence.plain.lower())) - _LINKS):
             continue
         if sentence.labels and context.record.named(sentence.labels) and context.record.has_clock:
             continue

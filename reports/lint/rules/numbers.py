@@ -10,14 +10,17 @@ from fractions import Fraction
 
 from reports.lint import words
 from reports.lint.document import Sentence
+from reports.lint.facts.clauses import TIME_OF_DAY
 from reports.lint.findings import Context, Finding, at
 
 _UNITS = {
     "B": 1, "byte": 1, "bytes": 1, "kB": 10**3, "KB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12,
-    "KiB": 2**10, "MiB": 2**20, "GiB": 2**30, "TiB": 2**40,
+    "kilobytes": 10**3, "megabytes": 10**6, "gigabytes": 10**9, "kibibytes": 2**10,
+    "mebibytes": 2**20, "gibibytes": 2**30, "KiB": 2**10, "MiB": 2**20, "GiB": 2**30, "TiB": 2**40,
 }  # fmt: skip
 _TIMES = {
-    "ms": 1, "s": 1000, "second": 1000, "seconds": 1000, "sec": 1000, "min": 60_000,
+    "ms": 1, "millisecond": 1, "milliseconds": 1, "s": 1000, "second": 1000, "seconds": 1000,
+    "sec": 1000, "min": 60_000,
     "minute": 60_000, "minutes": 60_000, "hour": 3_600_000, "hours": 3_600_000, "h": 3_600_000,
     "days": 86_400_000, "day": 86_400_000,
 }  # fmt: skip
@@ -63,8 +66,12 @@ _NUMBERED = re.compile(
 )
 _COMPOUND = re.compile(r"\b(\d+) min (\d\d) s\b")
 _INSTANT = re.compile(r"\b(?:\d{4}-\d\d-\d\d|\d\d:\d\d(?::\d\d(?:\.\d{1,3})?)?)\b")
+_MONTHS = "(?:Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec)[a-z]*"
+_DATE = re.compile(rf"\b(?:\d{{1,2}} (?:{_MONTHS})|(?:{_MONTHS}) \d{{1,2}}),? \d{{4}}\b")
 _SMALL_MAX = 12
+_ROUND_ZEROS_MIN = 2
 _TOLERANCE = Fraction(3, 100)
+_DAY_US = 86_400_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +89,7 @@ def sources(context: Context) -> Iterator[Finding]:
     for sentence in context.claims:
         if words.OPENS.search(sentence.plain) and not sentence.labels:
             continue
-        plain = _INSTANT.sub(_blank, sentence.bare)
+        plain = _DATE.sub(_blank, _INSTANT.sub(_blank, sentence.bare))
         missing = [
             found[0]
             for found in _QUANTITY.finditer(_COMPOUND.sub(_blank, plain))
@@ -106,9 +113,27 @@ def _sourced(context: Context, sentence: Sentence, found: re.Match[str]) -> bool
         return near or _glued(context, digits, unit)
     if unit in _UNITS:
         return _near_size(context, _Size(Fraction(digits), unit)) or _glued(context, digits, unit)
-    if digits in context.record.numbers:
+    if digits in context.record.numbers or ("." in digits and _rounded(context, digits)):
         return True
-    return unit is None and "." not in digits and int(digits) <= _SMALL_MAX
+    if unit is None and "." not in digits:
+        return int(digits) <= _SMALL_MAX or _cut(context, digits)
+    return False
+
+
+def _rounded(context: Context, digits: str) -> bool:
+    """Whether a recorded number with more places gives this one, cut off or rounded."""
+    value, width = float(digits), 10 ** -len(digits.partition(".")[2])
+    return any(abs(known - value) < width for known in context.record.decimals)
+
+
+def _cut(context: Context, digits: str) -> bool:
+    """Whether a round number is a recorded one to as many places as it gives."""
+    zeros = len(digits) - len(digits.rstrip("0"))
+    value, width = int(digits), 10**zeros
+    if zeros < _ROUND_ZEROS_MIN:
+        return False
+    known = (*context.record.decimals, *map(float, context.record.wholes))
+    return any(abs(number - value) < width for number in known)
 
 
 def _glued(context: Context, digits: str, unit: str) -> bool:
@@ -138,8 +163,20 @@ def instants(context: Context) -> Iterator[Finding]:
     """C09: a date or time of day is that of a recorded event."""
     for sentence in context.claims:
         for found in _INSTANT.finditer(sentence.plain):
-            if found[0] not in context.record.instants:
+            if found[0] not in context.record.instants and not _near_instant(context, found[0]):
                 yield at(sentence, "C09", f"no event was recorded at {found[0]}")
+
+
+def _near_instant(context: Context, said: str) -> bool:
+    """Whether an event stands within one unit of a time's last digit."""
+    found = TIME_OF_DAY.fullmatch(said)
+    if found is None:
+        return False
+    hour, minute, second, rest = (part or "" for part in found.groups())
+    at_us = ((int(hour) * 60 + int(minute)) * 60 + int(second or 0)) * 1_000_000
+    at_us += int(rest.ljust(6, "0")) if rest else 0
+    width = 10 ** (6 - len(rest)) if second else 60_000_000
+    return any(abs(event.ts_us % _DAY_US - at_us) < width for event in context.record.events)
 
 
 def arithmetic(context: Context) -> Iterator[Finding]:

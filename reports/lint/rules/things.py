@@ -4,7 +4,6 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from reports import shell
 from reports.lint.document import Document, Sentence
 from reports.lint.findings import Context, Finding, at
 
@@ -172,7 +171,7 @@ def _did(context: Context, sentence: Sentence, programs: set[str]) -> bool:
         simple.name in programs
         for command in context.record.commands
         if not named or command.event.id in named
-        for level in shell.nested(command.text)
+        for level in command.levels
         for simple in level.script.commands()
     )
 

@@ -1,0 +1,1 @@
+"""What a sentence says happened, held against what is recorded to have happened."""

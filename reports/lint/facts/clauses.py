@@ -1,0 +1,262 @@
+"""A sentence cut into clauses, each with what its grammar says: polarity, tense, mood, numbers.
+
+Here: grammar only, of English as reports use it. Not here: the words for what happened
+(``reports.lint.facts.vocabulary``), whether it did (``reports.lint.facts.weighing``).
+"""
+
+import re
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+
+from reports.lint.document import Sentence
+from reports.lint.words import NUMBER_WORDS, family
+
+_CUT = re.compile(
+    r"\s*(?:;| · |—|\u2013(?=\s)"
+    r"|:(?!\s*(?:\d|none|zero|no\b))(?=\s+\S+\s+\S+\s+\S+\s)"
+    r"|, (?:and|but|then|which|while|so|whereas|with)\b"
+    r"|, (?=\w+(?:ed|ing) (?:over|on|by|from)\b)"
+    r"| (?:but|and then|and so|whereas|although|though)\b|\. )\s*"
+)
+_NEGATED = re.compile(
+    r"\b(?:not|no|never|without|neither|nor|none|nobody|nothing|cannot)\b|n't\b", re.IGNORECASE
+)
+_JOINED = {"no", "nor", "neither", "none", "without", "not"}
+_COMPARED = re.compile(
+    r"\b(?:not only|not? (?:more|less|fewer|later|earlier) than)\b", re.IGNORECASE
+)
+_NOUGHT = re.compile(
+    r"\b(?:0|zero) (?=touched|harmed|hit|hurt|killed|sent|signalled|delivered|denied|failed)"
+    r"|: (?:0|none|zero|no)\b(?![.:]\d)(?=\W|$)",
+    re.IGNORECASE,
+)
+_NO_LONGER = re.compile(
+    r"\bno longer\b|(?:\bnot\b|n't\b)[^.;,]*\b(?:any ?more|any longer)\b", re.IGNORECASE
+)
+_NOT_YET = re.compile(r"\b(?:not yet|yet to|not (?:\w+ ){1,3}yet)\b", re.IGNORECASE)
+_STILL = re.compile(r"\b(?:still|remains?|keeps?|continues?)\b", re.IGNORECASE)
+_FUTURE = re.compile(
+    r"\b(?:will|shall|remains? to be|(?:is|are) (?:going to|about to|yet to|due|expected|planned"
+    r"|scheduled|pending|(?:still )?to be))\b",
+    re.IGNORECASE,
+)
+_PRESENT = re.compile(r"\b(?:is|are|has|have|remains?|keeps?|continues?|runs?)\b", re.IGNORECASE)
+_PAST = re.compile(r"\b(?:was|were|had|did|been|\w{3,}ed)\b", re.IGNORECASE)
+_SUPPOSED = re.compile(
+    r"\b(?:if|whether|would|could|might|may|should|unless|can|cannot|must|supposed?|assum\w*|"
+    r"hypothes\w*|expects?|in case|wants? to|wanted to|asked (?:to|whether)|meant to|"
+    r"likely|probabl\w*|possibl\w*|perhaps|unknown|unclear|not known|not recorded|"
+    r"consistent with|explanations?|alternatives?)\b",
+    re.IGNORECASE,
+)
+_WEIGHED = re.compile(
+    r"\b(?:alternatives?|explanations?|hypothes[ei]s|consistent with|passed over|options?)\b",
+    re.IGNORECASE,
+)
+_CONTRASTED = re.compile(
+    r"(?:, (?:and )?not (?!\w+ed\b)|\b(?:rather than|instead of|without) )[^,;()]*", re.IGNORECASE
+)
+# Recorded lines and arguments in a report are no statements.
+_DUMPED = re.compile(r"\{.*\}|\b[0-9a-f]{16,}\b")
+_PLANS = re.compile(
+    r"\b(?:follow|action items?|actions to|to do|todo|next|open|question|recommend|prevent|"
+    r"lesson|improve|propos|not know|unknown|unclear|plan)\w*",
+    re.IGNORECASE,
+)
+TIME_OF_DAY = re.compile(r"\b(?:\d{4}-\d\d-\d\d[T ])?(\d\d):(\d\d)(?::(\d\d)(?:[.,](\d{1,6}))?)?\b")
+_UNITS_US = {
+    "ms": 1_000, "millisecond": 1_000, "milliseconds": 1_000, "s": 1_000_000, "sec": 1_000_000,
+    "second": 1_000_000, "seconds": 1_000_000, "min": 60_000_000, "minute": 60_000_000,
+    "minutes": 60_000_000, "h": 3_600_000_000, "hour": 3_600_000_000, "hours": 3_600_000_000,
+}  # fmt: skip
+_WORDS = "|".join(NUMBER_WORDS)
+_DURATION = re.compile(
+    rf"(?<![\w.:])(\d[\d,]*(?:\.\d+)?|(?:{_WORDS}|an?)(?= ))(?P<half> and a half)?[ -]?"
+    rf"({'|'.join(sorted(_UNITS_US, key=len, reverse=True))})\b(?!/)",
+    re.IGNORECASE,
+)
+_COMPOUND = re.compile(
+    r"\b(\d+) ?(?:min|minutes?|m)(?: and)? (\d+) ?(?:s|sec|seconds?)\b", re.IGNORECASE
+)
+_LESS = family("within|under|less than|at most|no more than|up to|not more than|fewer than|below")
+_MORE = family("over|more than|at least|longer than|no less than|above|upwards of|exceeded")
+_ABOUT = family(
+    "about|around|roughly|approximately|some|nearly|almost|just under|just over|close to"
+)
+_QUANTIFIED = re.compile(
+    r"\b(all|every|each|both|none of|none|no|neither|most|half|some|several|many|multiple|"
+    r"a few|only one|just one|a single|only)\b",
+    re.IGNORECASE,
+)
+_TOTAL = {"all": "all", "every": "all", "each": "all", "both": "all"}
+_EMPTY = {"none", "none of", "no", "neither"}
+_PART = {"most", "half", "some", "a few"}
+_MANY = {"several", "many", "multiple"}
+_SOLE = {"only one", "just one", "a single"}
+
+
+@dataclass(frozen=True, slots=True)
+class Duration:
+    """A stated span with the width of its last digit, both in microseconds, and its comparison.
+
+    ``than`` is one of ``=``, ``~``, ``<`` and ``>``.
+    """
+
+    us: Fraction
+    step_us: Fraction
+    than: str
+    start: int
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Quantifier:
+    """Of how many something is said: all, none, part, many or sole; and where the word ends."""
+
+    of: str
+    word: str
+    end: int
+
+
+@dataclass(frozen=True)
+class Clause:
+    """One clause of a sentence."""
+
+    text: str
+    sentence: Sentence
+    weighed: bool = False
+
+    @cached_property
+    def negated(self) -> bool:
+        """An odd number of denials; *no longer* and *not yet* are told apart below."""
+        plain = _NO_LONGER.sub(" ", _NOT_YET.sub(" ", self.text))
+        plain = _COMPARED.sub(" ", plain)
+        plain = _NOUGHT.sub(" no ", plain)
+        found = [match.lower() for match in _NEGATED.findall(plain)]
+        return len(found) % 2 == 1 or (len(found) > 1 and set(found) <= _JOINED)
+
+    @cached_property
+    def no_longer(self) -> bool:
+        """Whether it says that something came to an end."""
+        return _NO_LONGER.search(self.text) is not None
+
+    @cached_property
+    def not_yet(self) -> bool:
+        """Whether it says that something is still to come."""
+        return _NOT_YET.search(self.text) is not None
+
+    @cached_property
+    def still(self) -> bool:
+        """Whether it says that something goes on."""
+        return _STILL.search(self.text) is not None and not self.no_longer
+
+    @cached_property
+    def future(self) -> bool:
+        """Whether it foretells."""
+        return _FUTURE.search(self.text) is not None
+
+    @cached_property
+    def present(self) -> bool:
+        """Whether its verbs are in the present only."""
+        return _PRESENT.search(self.text) is not None and _PAST.search(self.text) is None
+
+    @cached_property
+    def past(self) -> bool:
+        """Whether a verb is in the past."""
+        return _PAST.search(self.text) is not None
+
+    @cached_property
+    def supposed(self) -> bool:
+        """Whether it supposes, asks, plans or leaves open instead of stating."""
+        whole = self.sentence
+        return (
+            self.weighed
+            or _SUPPOSED.search(self.text) is not None
+            or whole.bare.endswith("?")
+            or _PLANS.match(whole.heading.strip("# ")) is not None
+        )
+
+    @cached_property
+    def times(self) -> tuple[tuple[int, int], ...]:
+        """Times of day as (microseconds since midnight, width of the last digit)."""
+        found = []
+        for hour, minute, second, rest in TIME_OF_DAY.findall(self.text):
+            if int(hour) > 23 or int(minute) > 59:  # noqa: PLR2004  (no time of day)
+                continue
+            whole = (int(hour) * 60 + int(minute)) * 60 + int(second or 0)
+            width = 60_000_000 if not second else 10 ** (6 - len(rest))
+            found.append((whole * 1_000_000 + int((rest or "").ljust(6, "0")), width))
+        return tuple(found)
+
+    @cached_property
+    def durations(self) -> tuple[Duration, ...]:
+        """Spans of time with their comparisons."""
+        return tuple(durations(self.text))
+
+    @cached_property
+    def quantifiers(self) -> tuple[Quantifier, ...]:
+        """Words that say of how many, in order."""
+        found = []
+        for match in _QUANTIFIED.finditer(self.text):
+            word = match[1].lower()
+            of = (
+                _TOTAL.get(word)
+                or ("none" if word in _EMPTY else None)
+                or ("part" if word in _PART else None)
+                or ("many" if word in _MANY else None)
+                or ("sole" if word in _SOLE else "only")
+            )
+            found.append(Quantifier(of, word, match.end()))
+        return tuple(found)
+
+
+def durations(text: str) -> list[Duration]:
+    """Spans of time in a text.
+
+    >>> [(float(d.us), d.than) for d in durations("within 2.5 s, about two minutes")]
+    [(2500000.0, '<'), (120000000.0, '~')]
+    """
+    found = []
+    masked = TIME_OF_DAY.sub(lambda m: " " * len(m[0]), text)
+    for match in _COMPOUND.finditer(masked):
+        us = Fraction(int(match[1]) * 60 + int(match[2])) * 1_000_000
+        found.append(Duration(us, Fraction(1_000_000), "=", match.start(), match[0]))
+    masked = _COMPOUND.sub(lambda m: " " * len(m[0]), masked)
+    for match in _DURATION.finditer(masked):
+        digits = match[1].lower().replace(",", "")
+        worded = digits in NUMBER_WORDS or digits in {"a", "an"}
+        value = Fraction(NUMBER_WORDS.get(digits, 1) if worded else digits)
+        unit = _UNITS_US[match[3].lower()]
+        if match["half"]:
+            value += Fraction(1, 2)
+        step = Fraction(unit, 2) if match["half"] else Fraction(unit, value.denominator)
+        if not worded and "." in digits:
+            step = Fraction(unit, 10 ** len(digits.partition(".")[2]))
+        before = text[max(0, match.start() - 14) : match.start()]
+        than = "=" if digits not in {"a", "an"} else "~"
+        for sign, words in (("~", _ABOUT), ("<", _LESS), (">", _MORE)):
+            if re.search(rf"{words.pattern}\s*$", before, re.IGNORECASE):
+                than = sign
+        found.append(Duration(value * unit, step, than, match.start(), match[0]))
+    return found
+
+
+def contrasted(text: str) -> str:
+    """A text without what it sets aside: ``A, not B`` says nothing of B that A does not.
+
+    >>> contrasted("sent SIGTERM, not SIGKILL")
+    'sent SIGTERM'
+    """
+    return _CONTRASTED.sub("", text) if not re.match(r"\s*(?:not|without)\b", text) else text
+
+
+def clauses(sentence: Sentence) -> tuple[Clause, ...]:
+    """A sentence's clauses in order; behind a word like *alternatives* all of them suppose."""
+    made: list[Clause] = []
+    weighed = False
+    for part in _CUT.split(_DUMPED.sub(" ", sentence.bare)):
+        if part and part.strip():
+            weighed = weighed or _WEIGHED.search(part) is not None
+            made.append(Clause(contrasted(part.strip()), sentence, weighed))
+    return tuple(made)

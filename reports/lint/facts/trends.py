@@ -1,0 +1,70 @@
+"""Readings that went up or down: steps, losses, throughput from heartbeat to heartbeat.
+
+Not here: single readings (``reports.lint.facts.weighing``).
+"""
+
+import re
+from collections.abc import Iterator
+from itertools import pairwise
+
+from reports.lint.facts.clauses import Clause
+from reports.lint.facts.happened import World
+from reports.lint.words import NUMBER_WORDS, family
+
+_METRICS = {
+    "loss": family("loss|losses"),
+    "tokens_per_s": family("throughput|tokens per second|tokens/s"),
+    "step": family("step|steps|step count"),
+}
+_UP = family("rose|rise|grew|increased|increase|went up|climbed|higher|faster|advanced|up from")
+_DOWN = family("fell|fall|dropped|decreased|decrease|went down|sank|lower|slower|down from")
+_MOVED = family("moved|move|advanced|advance|changed|progressed|progress|gone on")
+_BEAT = family("heartbeat|heartbeats|step|steps|counter")
+_BY = re.compile(rf"\b(?:up|rose|advanced|grew|increased|on) by (\d+|{'|'.join(NUMBER_WORDS)})\b")
+_OLDER = re.compile(r"\b(?:first|earlier|before)\b.*\bthan\b.*\b(?:second|later|after|last)\b")
+
+
+def trends(world: World, clause: Clause) -> Iterator[tuple[str, str] | None]:
+    """C12, C18: a reading is said to go the way that it went, and by as much."""
+    if clause.negated and _MOVED.search(clause.text) and _BEAT.search(clause.text):
+        yield from _stood(world)
+    for metric, words in _METRICS.items():
+        if words.search(clause.text) is None or clause.negated:
+            continue
+        readings = [v for h in world.of("heartbeat") if (v := _number(h.get(metric))) is not None]
+        changes = [b - a for a, b in pairwise(readings) if a != b]
+        up, down = _UP.search(clause.text), _DOWN.search(clause.text)
+        if bool(up) == bool(down) or not changes:
+            continue
+        rising = bool(up) != bool(_OLDER.search(clause.text))
+        if any((change > 0) == rising for change in changes):
+            yield None
+        else:
+            yield ("C12", f"every recorded change of {metric} goes the other way")
+    by = _BY.search(clause.text)
+    steps = [v for h in world.of("heartbeat") if (v := _number(h.get("step"))) is not None]
+    if by and _METRICS["step"].search(clause.text) and steps:
+        said = NUMBER_WORDS.get(by[1].lower()) or int(by[1])
+        if not any(b - a == said for a in steps for b in steps):
+            yield ("C18", f"no two readings are {said} steps apart")
+
+
+def _stood(world: World) -> Iterator[tuple[str, str] | None]:
+    """Whether some process's readings stood at one step, as is said."""
+    steps: dict[object, list[object]] = {}
+    for reading in world.of("heartbeat"):
+        steps.setdefault(reading.get("pid"), []).append(reading.get("step"))
+    several = [each for each in steps.values() if len(each) > 1]
+    if several and all(len(set(each)) > 1 for each in several):
+        yield ("C12", "the recorded steps advance")
+    elif several:
+        yield None
+
+
+def _number(value: object) -> float | None:
+    if isinstance(value, bool) or not isinstance(value, int | str):
+        return None
+    try:
+        return float(value)
+    except ValueError:
+        return None
