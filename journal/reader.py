@@ -34,6 +34,7 @@ from journal.querying import Rows, query
 from journal.segments import stream_lines
 
 _LEAF = re.compile(r"[0-9a-f]{8,64}")
+_SEQ = re.compile(r"0|[1-9][0-9]{0,6}")  # an id begins with 0, a leaf hash has eight digits
 _SHORT_ID_CHARS = 8
 _TS_MARK = b'"ts_us":'
 _LAST = b',"v":1}'
@@ -112,8 +113,8 @@ class Reader:
         """One event by any name that it is shown under.
 
         That is its id or an unambiguous prefix, the last eight characters of the id (as accounts
-        and logs print it), its place ``stream:seq``, its leaf hash or the first eight or more
-        digits of it, or a report's label ``e0042·9f86d081``.
+        and logs print it), its place ``stream:seq``, its seq alone where there is one stream, its
+        leaf hash or the first eight or more digits of it, or a report's label ``e0042·9f86d081``.
 
         Raises:
             EventNotFound: None, or more than one.
@@ -281,6 +282,8 @@ def _read(line: bytes, stream: str, where: str) -> Event:
 
 def _marks_of_event(name: str) -> list[bytes]:
     """Bytes that stand in a line whose event may be the one named; a sieve, not the answer."""
+    if _SEQ.fullmatch(name):
+        return [f'"seq":{name},"stream":'.encode()]
     marks = [b'"id":"' + name.upper().encode()]
     if len(name) >= _SHORT_ID_CHARS:
         marks.append(name.upper().encode() + b'"')
@@ -291,6 +294,8 @@ def _marks_of_event(name: str) -> list[bytes]:
 
 
 def _is_named(event: Event, name: str) -> bool:
+    if _SEQ.fullmatch(name):
+        return event.seq == int(name)
     identifier = name.upper()
     label = name.rpartition("·")[2]
     return (

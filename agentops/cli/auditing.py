@@ -1,14 +1,20 @@
 """``agentops verify`` and ``agentops replay``: is it what was written, is it what follows?
 
 ``verify`` asks whether this is the journal that was written, ``replay`` whether the same facts
-lead to the same decisions. Neither opens a socket nor writes a byte.
+lead to the same decisions. Neither opens a socket nor writes a byte, but for the note that outputs
+were played.
 """
 
 import argparse
 import json
 from pathlib import Path
 
-from agentops.cli.context import add_journal_option, add_json_option, settings_for
+from agentops.cli.context import (
+    add_journal_option,
+    add_json_option,
+    record_reading,
+    settings_for,
+)
 from agentops.cli.playing import (
     add_play_options,
     play,
@@ -206,6 +212,8 @@ def _replay(arguments: argparse.Namespace) -> Status:
     reparsed = reparse_all(Reader.open(path)) if "reparse" in modes else None
     if "play" in modes:
         play(Reader.open(path), arguments)
+        if path == settings.journal:
+            record_reading(settings, "play", arguments.incident or "all")
     elif arguments.json:
         emit(
             {

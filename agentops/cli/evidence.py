@@ -48,7 +48,7 @@ def register_upkeep(journal: "argparse._SubParsersAction[argparse.ArgumentParser
     redacting = journal.add_parser(
         "redact", help="destroy one stored output; the chain still holds"
     )
-    redacting.add_argument("event", metavar="EVENT", help="id, unambiguous prefix, or STREAM:SEQ")
+    redacting.add_argument("event", metavar="EVENT", help="id, unambiguous prefix, or [STREAM:]SEQ")
     redacting.add_argument("output", metavar="OUTPUT", help="stdout, stderr, observation, …")
     redacting.add_argument("--reason", required=True, metavar="TEXT")
     redacting.set_defaults(run=_redact)
@@ -56,7 +56,7 @@ def register_upkeep(journal: "argparse._SubParsersAction[argparse.ArgumentParser
     anchoring.add_argument("place", metavar="PLACE", help="a file, ssh:HOST:PATH, or git:FOLDER")
     anchoring.set_defaults(run=_anchor)
     proving = journal.add_parser("prove", help="the inclusion proof of one sealed event")
-    proving.add_argument("event", metavar="EVENT", help="id, unambiguous prefix, or STREAM:SEQ")
+    proving.add_argument("event", metavar="EVENT", help="id, unambiguous prefix, or [STREAM:]SEQ")
     proving.set_defaults(run=_prove)
     copying = journal.add_parser("snapshot", help="a read-only copy of the index")
     copying.add_argument("target", metavar="TARGET", type=Path, help="a file or folder to make")
@@ -144,9 +144,11 @@ def _anchor(arguments: argparse.Namespace) -> Status:
 
 
 def _prove(arguments: argparse.Namespace) -> Status:
-    reader = open_reader(settings_for(arguments))
+    settings = settings_for(arguments)
+    reader = open_reader(settings)
     event = reader.event(arguments.event)
     proof = prove(reader, event)
+    record_reading(settings, "prove", event.id)
     emit({"event": event.id, "leaf": event.leaf, "proof": proof.value, "note": proof.note})
     return Status.YES
 

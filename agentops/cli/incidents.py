@@ -9,6 +9,7 @@ from agentops.cli.context import (
     add_json_option,
     open_journal,
     open_reader,
+    record_reading,
     resolve_incident,
     settings_for,
 )
@@ -62,7 +63,9 @@ def _open(arguments: argparse.Namespace) -> Status:
 
 
 def _list(arguments: argparse.Namespace) -> Status:
-    incidents = open_reader(settings_for(arguments)).incidents()
+    settings = settings_for(arguments)
+    incidents = open_reader(settings).incidents()
+    record_reading(settings, "incident list", "all")
     if arguments.json:
         emit(
             {
@@ -90,9 +93,11 @@ def _list(arguments: argparse.Namespace) -> Status:
 
 
 def _show(arguments: argparse.Namespace) -> Status:
-    reader = open_reader(settings_for(arguments))
+    settings = settings_for(arguments)
+    reader = open_reader(settings)
     name = resolve_incident(reader, arguments.incident)
     events = list(reader.events(incident=name))
+    record_reading(settings, "incident show", name)
     if arguments.json:
         rows = [{"id": e.id, "kind": e.kind, "ts_us": e.ts_us, "says": summary(e)} for e in events]
         emit({"incident": name, "events": rows})

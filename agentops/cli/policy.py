@@ -6,7 +6,13 @@ Files are read here; what they say is judged in ``agentops.policy``.
 import argparse
 from pathlib import Path
 
-from agentops.cli.context import add_journal_option, add_json_option, open_reader, settings_for
+from agentops.cli.context import (
+    add_journal_option,
+    add_json_option,
+    open_reader,
+    record_reading,
+    settings_for,
+)
 from agentops.cli.policies import policy_for, read_policy_file
 from agentops.cli.printing import console, emit
 from agentops.cli.simulating import add_simulate
@@ -113,7 +119,8 @@ def _diff(arguments: argparse.Namespace) -> Status:
 
 
 def _explain(arguments: argparse.Namespace) -> Status:
-    reader = open_reader(settings_for(arguments))
+    settings = settings_for(arguments)
+    reader = open_reader(settings)
     wanted: str = arguments.decision
     found = [
         event.payload
@@ -128,6 +135,7 @@ def _explain(arguments: argparse.Namespace) -> Status:
     if len(found) != 1:
         how = "no decision" if not found else f"{len(found)} decisions"
         raise UsageError(f"decision {wanted!r}: {how} of that id; see agentops log")
+    record_reading(settings, "policy explain", found[0].decision_id)
     if arguments.json:
         emit({"decision_id": found[0].decision_id, "decision": found[0].decision})
         return Status.YES

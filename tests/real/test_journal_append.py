@@ -207,9 +207,14 @@ def test_an_event_is_found_by_prefix_or_place_and_by_nothing_ambiguous(place: Pl
         assert reader.event(event.id[:-2]) == event
         assert reader.event(event.id.lower()) == event
         assert reader.event(event.place) == event
-        for wrong in ("0", "ZZZZ", f"{event.stream}:999"):
+        assert reader.event(str(event.seq)) == event
+        for wrong in ("01", "ZZZZ", f"{event.stream}:999", "999"):
             with pytest.raises(EventNotFound):
                 reader.event(wrong)
+        with place.open() as beside:
+            beside.append(note("in a stream of its own"))
+            with pytest.raises(EventNotFound, match="fits 2 events"):
+                reader.event("1")
 
 
 def test_incidents_are_listed_with_their_resolution(place: Place) -> None:
