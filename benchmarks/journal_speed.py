@@ -22,6 +22,7 @@ import time
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
+from uuid import UUID
 
 import duckdb
 
@@ -103,6 +104,7 @@ class Stores:
         self.output = TEXT.encode() * 2
         self.calls: dict[str, Callable[[], None]] = {
             "file + fdatasync (the disk)": self._file,
+            "file, 100 KB + fdatasync": self._file_hundred,
             "SQLite WAL FULL": self._sqlite,
             "plain DuckDB": self._duckdb,
             "journal, intent": self.intent,
@@ -115,6 +117,10 @@ class Stores:
 
     def _file(self) -> None:
         os.write(self.plain, self.line)
+        os.fdatasync(self.plain)
+
+    def _file_hundred(self) -> None:
+        os.write(self.plain, self.line * 100)
         os.fdatasync(self.plain)
 
     def _sqlite(self) -> None:
@@ -149,7 +155,7 @@ class Stores:
             def record(self, text: str) -> None:
                 self.text = text
 
-        application = Application(
+        application: Application[UUID] = Application(
             env={
                 "PERSISTENCE_MODULE": "eventsourcing.sqlite",
                 "SQLITE_DBNAME": str(self.folder / "es.sqlite"),
@@ -174,7 +180,7 @@ def bench_append(folder: Path, rounds: int, each: int) -> None:
     stores.intent()
     for _ in range(rounds):
         for name in chance.sample(list(stores.calls), len(stores.calls)):
-            count = max(1, each // 10) if "100 events" in name else each
+            count = max(1, each // 10) if "100" in name else each
             for _ in range(count):
                 if name == "journal, outcome with 2 KB output":
                     stores.intent()
@@ -204,6 +210,7 @@ sys.path.insert(0, {here!r})
 from journal_benchmark import ACTOR, observed
 from journal import Journal, SystemClock
 from pathlib import Path
+from uuid import UUID
 path, keys, seconds = sys.argv[1:]
 import time
 with Journal.open(Path(path), clock=SystemClock(), actor=ACTOR, keys=Path(keys)) as journal:
@@ -348,6 +355,7 @@ def bench_verify(folder: Path, count: int) -> None:
     bytes_each = layout.index.stat().st_size / events
     table("Size", ("index bytes/event",), [(f"{bytes_each:.0f}",)])
     journal.abandon()
+    bench_opening(folder, layout)
     bench_queries(layout, stream)
     bench_touch(layout)
     shutil.rmtree(layout.root)
@@ -360,6 +368,21 @@ def bench_verify(folder: Path, count: int) -> None:
         [(str(with_outputs.size), f"{seconds:.1f}", f"{per_event:.0f}")],
     )
     with_outputs.abandon()
+
+
+def bench_opening(folder: Path, layout: Layout) -> None:
+    """What a command pays before it can append: from the bookmark, and without one."""
+
+    def opened() -> None:
+        Journal.open(
+            layout.root, clock=SystemClock(), actor=ACTOR, keys=folder / "keys"
+        ).abandon()  # fmt: skip
+
+    marked = timed(opened)
+    layout.bookmark.unlink()
+    whole = timed(opened)
+    header = ("from the bookmark ms", "from the beginning ms")
+    table("Opening for writing", header, [(f"{marked * 1e3:.0f}", f"{whole * 1e3:.0f}")])
 
 
 QUERIES = {
@@ -409,6 +432,8 @@ def main() -> None:
     parser.add_argument("--events", type=int, default=1_000_000, help="size of the big journal")
     parser.add_argument("--folder", type=Path, default=None)
     asked = parser.parse_args()
+    load = os.getloadavg()[0]
+    print(f"Python {sys.version.split()[0]}, DuckDB {duckdb.__version__}, load {load:.1f} at first")
     with tempfile.TemporaryDirectory(dir=asked.folder) as scratch:
         folder = Path(scratch)
         if asked.only in {None, "append"}:
