@@ -191,7 +191,7 @@ class Speculators:
 
         self._shape, self._store, self._config = shape, store, config
         self._device = target.embedding_VH.device
-        self._model = _speculators_model(shape, on_gpu=self._device.type == "cuda")
+        self._model = speculators_model(shape, on_gpu=self._device.type == "cuda")
         self._model = self._model.to(self._device)
         draft = Drafter(shape)
         draft.initialise(config.seed)
@@ -259,7 +259,8 @@ class Speculators:
         return drafter.to(self._device, self._store.taps.dtype)
 
 
-def _speculators_model(shape: DrafterConfig, *, on_gpu: bool) -> Any:  # noqa: ANN401 - untyped
+def speculators_model(shape: DrafterConfig, *, on_gpu: bool) -> Any:  # noqa: ANN401 - untyped
+    """The package's own drafter of this shape, with flex attention on a GPU."""
     from speculators.config import SpeculatorsConfig, VerifierConfig  # noqa: PLC0415 - only here
     from speculators.models.dflash import (  # noqa: PLC0415
         DFlashDraftModel,

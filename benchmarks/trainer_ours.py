@@ -27,6 +27,7 @@ from trainer.schedule import Place, Row
 from trainer.sending import send
 from trainer.step import Drafting, Tables
 
+OBJECTIVES: tuple[Objective, ...] = ("cross_entropy", "teacher_argmax")
 SETS = 4  # input sets that take turns, so that no cache holds one
 
 
@@ -56,6 +57,18 @@ def corpus_of(shape: Shape) -> Corpus:
     return Corpus(ids, taught, offsets, ("random",), torch.zeros(count, dtype=torch.int64))
 
 
+def drafter_shape(shape: Shape) -> DrafterConfig:
+    """Five full layers like the target's."""
+    return DrafterConfig(
+        hidden_size=shape.hidden, intermediate_size=shape.inner,
+        num_attention_heads=shape.heads, num_key_value_heads=shape.groups,
+        head_dim=shape.head_dim, vocab_size=shape.vocabulary, num_target_layers=shape.layers,
+        target_layer_ids=shape.taps, mask_token_id=common.MASK_TOKEN,
+        layer_types=("full_attention",) * common.DRAFT_LAYERS, block_size=common.BLOCK,
+        rope_theta=shape.theta,
+    )  # fmt: skip
+
+
 class Ours:
     """A drafter with tables of the target's vocabulary, and steps on it."""
 
@@ -75,14 +88,7 @@ class Ours:
         if attention is not None:
             chosen: Any = attention
             self.config = dataclasses.replace(self.config, attention=chosen)
-        geometry = DrafterConfig(
-            hidden_size=shape.hidden, intermediate_size=shape.inner,
-            num_attention_heads=shape.heads, num_key_value_heads=shape.groups,
-            head_dim=shape.head_dim, vocab_size=shape.vocabulary, num_target_layers=shape.layers,
-            target_layer_ids=shape.taps, mask_token_id=common.MASK_TOKEN,
-            layer_types=("full_attention",) * common.DRAFT_LAYERS, block_size=common.BLOCK,
-            rope_theta=shape.theta,
-        )  # fmt: skip
+        geometry = drafter_shape(shape)
         with common.DEVICE:
             drafter = Drafter(geometry).to(torch.bfloat16)
             with torch.no_grad():
