@@ -1,7 +1,8 @@
 """A simulated device for the pipeline: lanes whose work happens late, in an order drawn by a seed.
 
 One thread plays the device: it takes, again and again, a lane at random whose next piece of work
-may happen. So two lanes overtake each other in every way that the marks between them allow.
+may happen. So two lanes overtake each other in every way that the marks between them allow. Some
+lanes are starved for a while: their work happens only when no other's comes for a moment.
 """
 
 import random
@@ -16,6 +17,8 @@ import torch
 from trainer.pipeline.lanes import Mark
 
 _DEADLINE_S = 60.0
+_PATIENCE_S = 0.003
+_TURNS = 20  # pieces of work after which other lanes are starved
 
 
 @dataclass
@@ -108,15 +111,23 @@ class SimulatedDevice:
             self._changed.notify_all()
 
     def _play(self) -> None:
+        turn, starved = 0, set[LateLane]()
         while True:
+            if turn % _TURNS == 0:
+                starved = {lane for lane in self._lanes if self._draw.random() < 0.5}
             with self._changed:
                 while not (able := self._able()) or self.is_frozen:
                     if self._is_ended:
                         return
                     # A mark of somebody else's device passes without telling us.
                     self._changed.wait(0.01)
-                lane = self._draw.choice(able)
+                if starved.issuperset(able):
+                    self._changed.wait(_PATIENCE_S)
+                    able = self._able()
+                favoured = [lane for lane in able if lane not in starved]
+                lane = self._draw.choice(favoured or able)
                 work = lane.work.popleft()
+                turn += 1
             if callable(work):
                 try:
                     work()
