@@ -8,14 +8,13 @@ stream is read on (``journal.streams``, ``journal.following``).
 """
 
 import hashlib
-import json
-from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Annotated
 
 import zstandard
+from pydantic import BaseModel, ConfigDict, Field
 
 from journal.disk import write_whole
 from journal.envelope import HostRef
@@ -68,6 +67,34 @@ class Bookmark:
     starts: dict[str, Start] = field(default_factory=dict)
 
 
+_Offset = Annotated[int, Field(ge=0, lt=1 << 60)]
+_IntentField = tuple[str, str, str, str, str, str | None, str | None, str | None]
+_PositionField = tuple[str, _Offset, str]
+_StartField = tuple[str, _Offset, _Offset, str, tuple[str, ...]]
+
+
+class _Strict(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+
+
+class _LedgerField(_Strict):
+    """A command's id is its key, unless it is among the unkeyed."""
+
+    settled: list[str]
+    other_idems: list[str]
+    unkeyed: list[str]
+    open: list[_IntentField]
+    unreconciled: list[_IntentField]
+    looked_at: dict[str, int]
+    reconciled: dict[str, int]
+
+
+class _Stored(_Strict):
+    ledger: _LedgerField
+    positions: dict[str, _PositionField]
+    starts: dict[str, _StartField]
+
+
 def is_due(size: int, start: Start | None, every: int) -> bool:
     """Whether a stream of *size* events has grown enough behind its start for a new bookmark.
 
@@ -96,19 +123,18 @@ def write_bookmark(layout: Layout, bookmark: Bookmark) -> None:
         WriteFailed: The disk refused; the one before stays.
         OSError: A stream cannot be read at its position.
     """
-    positions = {
-        stream: [*position, _leaf_before(layout, stream, position)]
-        for stream, position in bookmark.positions.items()
-    }
-    value = {
-        "ledger": _ledger_value(bookmark.ledger),
-        "positions": positions,
-        "starts": {
-            stream: [*start.position, start.size, start.leaf, *start.peaks]
+    stored = _Stored(
+        ledger=_ledger_value(bookmark.ledger),
+        positions={
+            stream: (*position, _leaf_before(layout, stream, position))
+            for stream, position in bookmark.positions.items()
+        },
+        starts={
+            stream: (*start.position, start.size, start.leaf, start.peaks)
             for stream, start in bookmark.starts.items()
         },
-    }
-    body = json.dumps(value, separators=(",", ":")).encode()
+    )
+    body = stored.model_dump_json().encode()
     write_whole(layout.bookmark, hashlib.sha256(body).hexdigest().encode() + b"\n" + body + b"\n")
 
 
@@ -119,35 +145,36 @@ def read_bookmark(layout: Layout) -> Bookmark:
         body = body.rstrip(b"\n")
         if hashlib.sha256(body).hexdigest().encode() != digest:
             return Bookmark()
-        return _fitting(layout, json.loads(body))
-    except (OSError, ValueError, KeyError, TypeError, NotAJournal, zstandard.ZstdError):
+        return _fitting(layout, _Stored.model_validate_json(body))
+    except (OSError, ValueError, NotAJournal, zstandard.ZstdError):
         return Bookmark()
 
 
-def _fitting(layout: Layout, value: Mapping[str, Any]) -> Bookmark:
+def _fitting(layout: Layout, stored: _Stored) -> Bookmark:
     """The bookmark if every position fits; of its starts, those whose root was sealed."""
+    if not set(stored.positions) | set(stored.starts) <= set(layout.streams()):
+        return Bookmark()
     positions: dict[str, Position] = {}
-    for stream, (segment, offset, leaf) in value["positions"].items():
-        position = str(segment), int(offset)
-        if _leaf_before(layout, stream, position) != leaf:
+    for stream, (segment, offset, leaf) in stored.positions.items():
+        positions[stream] = segment, offset
+        if _leaf_before(layout, stream, positions[stream]) != leaf:
             return Bookmark()
-        positions[stream] = position
     journal_id = read_format(layout)
     sealed = layout.seals.read_bytes()
     starts: dict[str, Start] = {}
-    for stream, (segment, offset, size, leaf, *peaks) in value["starts"].items():
-        start = Start((str(segment), int(offset)), int(size), str(leaf), tuple(peaks))
-        behind = start.position > positions.get(stream, ("", 0))
-        if behind or len(peaks) != start.size.bit_count():
+    for stream, (segment, offset, size, leaf, peaks) in stored.starts.items():
+        start = Start((segment, offset), size, leaf, peaks)
+        beyond = start.position > positions.get(stream, ("", 0))
+        if beyond or len(peaks) != size.bit_count():
             continue
         root = start.chain(stream).frontier.root()
-        text = Checkpoint(stream_origin(journal_id, stream), start.size, root).text
+        text = Checkpoint(stream_origin(journal_id, stream), size, root).text
         if (
             quoted(text)[1:-1].encode() in sealed
             and _leaf_before(layout, stream, start.position) == leaf
         ):
             starts[stream] = start
-    return Bookmark(_ledger_of(value["ledger"]), positions, starts)
+    return Bookmark(_ledger_of(stored.ledger), positions, starts)
 
 
 def _leaf_before(layout: Layout, stream: str, position: Position) -> str:
@@ -187,42 +214,43 @@ def _read(file: IO[bytes], count: int) -> bytes:
     return block
 
 
-def _ledger_value(ledger: Ledger) -> dict[str, object]:
-    return {
-        "settled": sorted(ledger.settled),
-        "other_idems": sorted(ledger.idems - ledger.settled - set(ledger.open)),
-        "unkeyed": sorted(ledger.settled - ledger.idems),
-        "open": [_intent_value(one) for one in ledger.open.values()],
-        "unreconciled": [_intent_value(one) for one in ledger.unreconciled.values()],
-        "looked_at": ledger.looked_at,
-        "reconciled": ledger.reconciled,
-    }
-
-
-def _ledger_of(value: Mapping[str, Any]) -> Ledger:
-    opened = [_intent_of(one) for one in value["open"]]
-    unreconciled = [_intent_of(one) for one in value["unreconciled"]]
-    settled = set(value["settled"])
-    idems = settled | {one.command_id for one in opened} | set(value["other_idems"])
-    return Ledger(
-        idems=idems - set(value["unkeyed"]),
-        open={one.command_id: one for one in opened},
-        settled=settled,
-        unreconciled={one.command_id: one for one in unreconciled},
-        looked_at=dict(value["looked_at"]),
-        reconciled=dict(value["reconciled"]),
+def _ledger_value(ledger: Ledger) -> _LedgerField:
+    return _LedgerField(
+        settled=sorted(ledger.settled),
+        other_idems=sorted(ledger.idems - ledger.settled - set(ledger.open)),
+        unkeyed=sorted((ledger.settled | set(ledger.open)) - ledger.idems),
+        open=[_intent_value(one) for one in ledger.open.values()],
+        unreconciled=[_intent_value(one) for one in ledger.unreconciled.values()],
+        looked_at=ledger.looked_at,
+        reconciled=ledger.reconciled,
     )
 
 
-def _intent_value(intent: Intent) -> list[str | None]:
+def _ledger_of(value: _LedgerField) -> Ledger:
+    opened = [_intent_of(one) for one in value.open]
+    unreconciled = [_intent_of(one) for one in value.unreconciled]
+    settled = set(value.settled)
+    idems = settled | {one.command_id for one in opened} | set(value.other_idems)
+    return Ledger(
+        idems=idems - set(value.unkeyed),
+        open={one.command_id: one for one in opened},
+        settled=settled,
+        unreconciled={one.command_id: one for one in unreconciled},
+        looked_at=value.looked_at,
+        reconciled=value.reconciled,
+    )
+
+
+def _intent_value(intent: Intent) -> _IntentField:
     host = intent.host
-    return [
+    name, fingerprint = (None, None) if host is None else (host.name, host.fingerprint)
+    return (
         intent.command_id, intent.command, intent.effect, intent.stream, intent.event_id,
-        intent.incident, *((None, None) if host is None else (host.name, host.fingerprint)),
-    ]  # fmt: skip
+        intent.incident, name, fingerprint,
+    )  # fmt: skip
 
 
-def _intent_of(value: list[Any]) -> Intent:
+def _intent_of(value: _IntentField) -> Intent:
     command_id, command, effect, stream, event_id, incident, name, fingerprint = value
-    host = None if name is None else HostRef(name, fingerprint)
+    host = None if name is None else HostRef(name, fingerprint or "")
     return Intent(command_id, command, effect, stream, host, event_id, incident)

@@ -1,5 +1,6 @@
 """Opening reads on from the bookmark, and reads everything when the bookmark does not fit."""
 
+import hashlib
 from dataclasses import replace
 from pathlib import Path
 
@@ -115,6 +116,31 @@ def test_a_bookmark_of_any_other_content_is_passed_over(place: Place) -> None:
         pass
     assert place.verify().status == "intact"
     assert read_whole(place).settled >= whole.settled
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        (b'"positions":{', b'"positions":[{'),
+        (b'"000000",', b'"000000",-'),
+        (b'"000000",', b'"000000",99999999999999999999'),
+        (b'"000000"', b'"../../x"'),
+        (b'"s1-', b'"../s1-'),
+        (b'"settled":[', b'"settled":[7,'),
+        (b'"looked_at":{', b'"looked_at":{"x":"y",'),
+    ],
+)
+def test_a_bookmark_that_somebody_wrote_is_checked_like_any_input(
+    place: Place, old: bytes, new: bytes
+) -> None:
+    with place.create() as journal:
+        a_session(journal)
+    _, _, body = place.layout.bookmark.read_bytes().rstrip(b"\n").partition(b"\n")
+    assert old in body
+    forged = body.replace(old, new)
+    digest = hashlib.sha256(forged).hexdigest().encode()
+    place.layout.bookmark.write_bytes(digest + b"\n" + forged + b"\n")
+    assert read_bookmark(place.layout) == Bookmark()
 
 
 def test_a_bookmark_over_a_log_that_was_cut_is_passed_over(place: Place) -> None:

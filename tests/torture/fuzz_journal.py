@@ -7,21 +7,26 @@ file. Whatever the bytes are, the answer must be a value or one of the journal's
 atheris the same targets are driven by mutations of the seeds, for as many seconds.
 """
 
+import hashlib
 import random
 import shutil
 import sys
 import tempfile
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 from journal import Reader, verify
+from journal.bookmark import read_bookmark
 from journal.bundle_check import verify_bundle
-from journal.envelope import read_line
+from journal.envelope import outputs_of, read_line
 from journal.errors import JournalError
 from journal.lines import loads, parse
 from journal.notes import PublicKey, open_note, parse_note
 from journal.segments import link_of
+from journal.tailing import Tail
+from journal.verification import verify_chain
 from tests.support.journals import Place, twenty_events
 from tests.support.vectors import good_bundle
 
@@ -41,8 +46,8 @@ class Targets:
         self.bundle = root / "made" / "bundle"
         self.bundle_key = good_bundle(root / "made").keys.signing_key().public.line
         self.all: tuple[Callable[[bytes], None], ...] = (
-            self.line, self.note, self.whole_segment, self.seals, self.bundle_events,
-            self.bundle_proofs,
+            self.line, self.note, self.whole_segment, self.seals, self.bookmark,
+            self.bundle_events, self.bundle_proofs,
         )  # fmt: skip
 
     def line(self, data: bytes) -> None:
@@ -65,10 +70,13 @@ class Targets:
             return
 
     def whole_segment(self, data: bytes) -> None:
-        """A segment: verified, read, and searched."""
+        """A segment: verified, followed, read, and searched."""
         self.segment.write_bytes(data)
         verify(self.place.path, keys=self.place.keys, outputs=False)
+        verify_chain(self.place.path)
         try:
+            outputs_of(data.partition(b"\n")[0])
+            Tail(self.place.layout).new()
             for _ in Reader.open(self.place.path).events():
                 continue
         except JournalError:
@@ -81,6 +89,12 @@ class Targets:
         path.write_bytes(data)
         verify(self.place.path, keys=self.place.keys, outputs=False)
         path.write_bytes(whole)
+
+    def bookmark(self, data: bytes) -> None:
+        """A bookmark whose digest fits."""
+        digest = hashlib.sha256(data.rstrip(b"\n")).hexdigest().encode()
+        self.place.layout.bookmark.write_bytes(digest + b"\n" + data)
+        read_bookmark(self.place.layout)
 
     def bundle_events(self, data: bytes) -> None:
         """A bundle's events."""
@@ -104,8 +118,10 @@ def seeds() -> list[bytes]:
     found = [path.read_bytes() for path in sorted(SEEDS.glob("*"))]
     with tempfile.TemporaryDirectory() as scratch:
         place = Place(Path(scratch))
+        place.settings = replace(place.settings, bookmark_every=1)
         twenty_events(place)
         found += [place.segment().read_bytes(), place.layout.seals.read_bytes(), *place.lines()]
+        found.append(place.layout.bookmark.read_bytes().partition(b"\n")[2])
     return found
 
 
