@@ -88,6 +88,7 @@ class HuggingFaceBackbone:
         self.name = name
         self.digest = digest
         self._decoder = model.get_decoder()
+        self._reader: Reader | str | None = None  # made once: it lays the weights out anew
         # transformers renamed the argument in 5.24 and warns about the earlier name.
         arguments = inspect.signature(self._decoder.forward).parameters
         self._cache_name = "cache" if "cache" in arguments else "past_key_values"
@@ -112,6 +113,11 @@ class HuggingFaceBackbone:
 
     def reader(self) -> Reader | str:
         """Fused kernels over the model's weights, where the device and the family have them."""
+        if self._reader is None:
+            self._reader = self._made_reader()
+        return self._reader
+
+    def _made_reader(self) -> Reader | str:
         if not is_fused(self.embedding().device.type):
             return "no GPU with Triton"
         from trainer.kernels.target import FusedReader, unfit  # noqa: PLC0415 - needs Triton
