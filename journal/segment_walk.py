@@ -49,7 +49,8 @@ def walk(paths: Sequence[Path]) -> Walked:
         if not holds:
             broken = place
             break
-    return Walked(walker.first.decode(), walker.prev.decode(), walker.held, broken, fault)
+    first, last = walker.first.decode("latin-1"), walker.prev.decode("latin-1")  # a line may lie
+    return Walked(first, last, walker.held, broken, fault)
 
 
 def open_segment(path: Path) -> IO[bytes]:

@@ -467,3 +467,12 @@ def test_the_walk_goes_on_here_where_no_process_can_be_started(
     size = Reader.open(place.path).query("SELECT count(*) FROM event").rows[0][0]
     monkeypatch.setattr("sys.executable", "/bin/false")
     assert verify_chain(place.path) == (size, None)
+
+
+def test_a_first_link_that_is_no_text_is_a_broken_one(place: Place) -> None:
+    lines = place.lines()
+    place.put_lines([lines[0].replace(b'"prev":"0000', b'"prev":"\xb7\xff00'), *lines[1:]])
+    held, finding = verify_chain(place.path)
+    assert held == 0
+    assert finding is not None
+    assert finding.code == "LINE_CHANGED"
