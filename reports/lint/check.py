@@ -4,7 +4,7 @@ from collections.abc import Iterable
 
 from journal import Reader
 from reports.lint.document import read
-from reports.lint.findings import Context, Finding
+from reports.lint.findings import Context, Finding, Ground
 from reports.lint.record import record
 from reports.lint.rules import (
     cited,
@@ -35,6 +35,7 @@ def lint(
     reader: Reader,
     *,
     incident: str | None = None,
+    ground: Ground | None = None,
     earlier: Iterable[str] = (),
     overrides: Overrides | None = None,
 ) -> tuple[Finding, ...]:
@@ -42,11 +43,12 @@ def lint(
 
     A generated report is compared with its regeneration; any other is held to the rules. With
     ``earlier`` reports on the same, contradictions between them are found too. ``overrides`` are
-    the words and pages that a generated report was made with.
+    the words and pages that a generated report was made with. Whoever lints many reports on one
+    journal reads it once and gives its ``ground``.
     """
     context = Context(
         document=read(text),
-        record=record(reader, incident),
+        ground=ground or Ground(record(reader, incident)),
         earlier=tuple(read(other) for other in earlier),
         source=text,
         overrides=overrides,

@@ -51,11 +51,28 @@ class Finding:
 
 
 @dataclass(frozen=True)
+class Ground:
+    """What reports are held to: the record, and what happened, incident by incident."""
+
+    record: Record
+
+    @cached_property
+    def worlds(self) -> tuple[World, ...]:
+        """What happened, incident by incident."""
+        return worlds(self.record)
+
+    @cached_property
+    def reasons(self) -> frozenset[str]:
+        """The recorded words of why something was done."""
+        return frozenset(reason for world in self.worlds for reason in world.reasons)
+
+
+@dataclass(frozen=True)
 class Context:
-    """The report, the record it speaks of, earlier reports on the same, and the words in force."""
+    """The report, the ground it stands on, earlier reports on the same, and the words in force."""
 
     document: Document
-    record: Record
+    ground: Ground
     earlier: tuple[Document, ...] = field(default=())
     source: str = ""
     overrides: Overrides | None = None
@@ -73,15 +90,10 @@ class Context:
         """A sentence against what happened: wrong where every incident contradicts it."""
         return self._weighed.get(sentence, Weighed((), supported=False))
 
-    @cached_property
-    def worlds(self) -> tuple[World, ...]:
-        """What happened, incident by incident."""
-        return worlds(self.record)
-
-    @cached_property
-    def reasons(self) -> frozenset[str]:
-        """The recorded words of why something was done."""
-        return frozenset(reason for world in self.worlds for reason in world.reasons)
+    @property
+    def record(self) -> Record:
+        """Everything that is recorded."""
+        return self.ground.record
 
     @cached_property
     def _weighed(self) -> dict[Sentence, Weighed]:
@@ -91,7 +103,7 @@ class Context:
             near = before is not None and before.block in {sentence.block, sentence.block - 1}
             earlier = clauses(before) if before is not None and near else ()
             parts = clauses(sentence)
-            answers = [weigh(world, parts, earlier) for world in self.worlds]
+            answers = [weigh(world, parts, earlier) for world in self.ground.worlds]
             if answers:
                 wrong = min((answer.wrong for answer in answers), key=len)
                 found[sentence] = Weighed(wrong, any(answer.supported for answer in answers))

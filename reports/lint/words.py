@@ -48,7 +48,7 @@ TOTAL = (
 PRAISE = (
     "careful|carefully|thorough*|meticulous*|diligen*|prudent*",
     "methodical*|disciplin*|systematic*|professional*",
-    "correctly|properly|rightly|wisely|wise",
+    "correctly|properly|rightly|wisely|wise|right to|to its credit",
     "textbook|best practice|exemplary|excellent*|elegant*|clever*|brilliant*|smart|robust",
     "deliberate*|thoughtful*|considered",
     "precise|precisely",
@@ -70,7 +70,7 @@ CAUSE = (
 HEDGE = (
     "could|may|might",
     "likely|unlikely|probably|presumably|apparently|possibly|perhaps|maybe|potentially",
-    "appear to|appears to|seem|seems",
+    "appear to|appears to|seem|seems|possibility|possibilities|will have been|must have been",
     "typical|typically|should",
     "would be|would have|would not|wouldn't",
 )

@@ -181,7 +181,7 @@ DEEDS = (
     ),
     Deed("complete", "listing", family("complete|whole"), _complete, _LOOK),
     Deed("partial", "listing", _PARTIAL, _partial, _LOOK),
-    Deed("met", "wait", family("met|fulfilled|satisfied"), _flag("met"), _WAITS),
+    Deed("met", "wait", family("met|fulfilled|satisfied|successful"), _flag("met"), _WAITS),
     Deed("unmet", "wait", _UNMET, _unmet, _WAITS),
     Deed("opened", "opening", family("opened|opening"), _happened, family("incident|recovery")),
     Deed("closed", "ending", family("closed|closing"), _happened, None, family("session|journal")),

@@ -96,7 +96,7 @@ def causes(context: Context) -> Iterator[Finding]:
 def _unknown_agent(context: Context, sentence: Sentence) -> re.Match[str] | None:
     """Something is said to have been done by a thing that no record names."""
     found = _AGENT.search(sentence.plain)
-    if found is None or not context.worlds or _ACTORS.search(found[1]):
+    if found is None or not context.ground.worlds or _ACTORS.search(found[1]):
         return None
     recorded = context.record.folded.lower()
     unknown = [w for w in re.findall(r"[a-z]{4,}", found[1].lower()) if w not in recorded]
@@ -105,7 +105,7 @@ def _unknown_agent(context: Context, sentence: Sentence) -> re.Match[str] | None
 
 def _reasoned(context: Context, sentence: Sentence, clause: str) -> bool:
     """Whether the sentence cites an event whose recorded reason holds the clause's words."""
-    if any(quote in reason for quote in sentence.quotes for reason in context.reasons):
+    if any(quote in reason for quote in sentence.quotes for reason in context.ground.reasons):
         return True
     content = set(re.findall(r"[a-z]{4,}", clause.lower())) - _LINKS
     if _in_other_words(context, content):
@@ -126,7 +126,7 @@ def _in_other_words(context: Context, content: set[str]) -> bool:
         return False
     return any(
         sum(stem in reason.lower() for stem in stems) >= _MOST * len(stems)
-        for reason in context.reasons
+        for reason in context.ground.reasons
     )
 
 
