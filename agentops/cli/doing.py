@@ -4,6 +4,7 @@ import argparse
 import asyncio
 import json
 import types
+from pathlib import Path
 from typing import Union, get_args, get_origin
 
 from pydantic import ValidationError
@@ -25,6 +26,7 @@ from agentops.cli.printing import console, emit, say, shown
 from agentops.cli.status import Status, of_outcome
 from agentops.cli.summaries import summary
 from agentops.commands import COMMANDS, Command
+from agentops.commands.pages import page
 from agentops.errors import UsageError
 from agentops.executor import Executed, Executor
 from agentops.hosts import Host
@@ -32,6 +34,8 @@ from agentops.recover.approving import open_questions
 from agentops.transport import connector
 from agentops.transport.fleet import AT_ONCE_DEFAULT
 from journal import Journal, SystemClock
+
+_WORD_SHOWN_MAX = 200
 
 
 def register(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
@@ -53,7 +57,7 @@ def register(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") ->
         action="append",
         default=[],
         metavar="KEY=VALUE",
-        help="one argument; lists and objects as JSON",
+        help="one argument; lists and objects as JSON; KEY=@FILE takes what the file holds",
     )
     do.add_argument(
         "--reason",
@@ -68,6 +72,7 @@ def register(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") ->
     do.set_defaults(run=_do)
 
     listing = commands.add_parser("commands", help="all typed commands, with effect and arguments")
+    listing.add_argument("name", metavar="NAME", nargs="?", help="all about this one")
     add_json_option(listing)
     listing.set_defaults(run=_commands)
 
@@ -144,15 +149,13 @@ def build_command(name: str, pairs: list[str]) -> Command:
     Raises:
         UsageError: unknown command or argument, or a value that does not fit; names all three.
     """
-    model = COMMANDS.get(name)
-    if model is None:
-        raise UsageError(f"command {name!r} is not known; one of {', '.join(sorted(COMMANDS))}")
+    model = _model(name)
     given: dict[str, object] = {}
     for pair in pairs:
         key, equals, text = pair.partition("=")
         if not equals:
             raise UsageError(f"--arg {pair!r}: write KEY=VALUE")
-        given[key] = _value(model, key, text)
+        given[key] = _value(model, key, _text_of(key, text))
     try:
         return model.model_validate(given)
     except ValidationError as error:
@@ -162,6 +165,24 @@ def build_command(name: str, pairs: list[str]) -> Command:
         raise UsageError(
             f"{name}: {field}: {first['msg']} (value {first['input']!r}; arguments: {known})"
         ) from error
+
+
+def _text_of(key: str, text: str) -> str:
+    """The text itself, or for @FILE what the file holds; @@ begins a text that begins with @."""
+    if not text.startswith("@") or text.startswith("@@"):
+        return text.removeprefix("@") if text.startswith("@@") else text
+    path = Path(text[1:])
+    try:
+        return path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise UsageError(f"--arg {key}={text}: cannot be read: {error}") from error
+
+
+def _model(name: str) -> type[Command]:
+    model = COMMANDS.get(name)
+    if model is None:
+        raise UsageError(f"command {name!r} is not known; one of {', '.join(sorted(COMMANDS))}")
+    return model
 
 
 def _value(model: type[Command], key: str, text: str) -> object:
@@ -193,7 +214,7 @@ def _plan(command: Command, host: Host, *, as_json: bool) -> Status:
         "route": list(host.route()),
         "tier": host.tier,
         "effect": command.effect,
-        "argv": list(command.argv()),
+        "argv": list(_shortened(command.argv()) if not as_json else command.argv()),
         "arguments": command.arguments(),
         "victims": [victim.model_dump(mode="json") for victim in command.victims()],
         "deadline_ms": command.deadline(),
@@ -204,6 +225,14 @@ def _plan(command: Command, host: Host, *, as_json: bool) -> Status:
         for key, value in plan.items():
             print(f"{key:12} {shown(str(value).encode(), 2_000)}")  # noqa: T201
     return Status.YES
+
+
+def _shortened(argv: tuple[str, ...]) -> tuple[str, ...]:
+    """The argv with every program text in it told by its length; --json has them whole."""
+    return tuple(
+        word if "\n" not in word and len(word) < _WORD_SHOWN_MAX else f"…{len(word)} characters…"
+        for word in argv
+    )
 
 
 def _outputs(journal: Journal, executed: Executed) -> dict[str, str]:
@@ -247,23 +276,29 @@ def _report(
 
 
 def _commands(arguments: argparse.Namespace) -> Status:
+    names = sorted(COMMANDS) if arguments.name is None else [arguments.name]
+    for name in names:
+        _model(name)
     if arguments.json:
         emit(
             {
                 "commands": [
                     COMMANDS[name].definition() | {"arguments": COMMANDS[name].model_json_schema()}
-                    for name in sorted(COMMANDS)
+                    for name in names
                 ]
             }
         )
         return Status.YES
+    if arguments.name is not None:
+        print(page(COMMANDS[arguments.name]), end="")  # noqa: T201 - the page is the answer
+        return Status.YES
     table = Table("command", "effect", "arguments", "what it does")
-    for name in sorted(COMMANDS):
+    for name in names:
         model = COMMANDS[name]
         table.add_row(
             name,
             f"{model.effect} ({model.intrusiveness})",
-            ", ".join(model.model_fields),
+            ", ".join(_fields(model)),
             str(model.definition()["summary"]),
         )
     console().print(table)

@@ -50,9 +50,9 @@ class Observation(BaseModel):
 
 
 class Command(BaseModel, ABC):
-    """One operation on one host."""
+    """One operation on one host. A text below an argument is its description."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
 
     name: ClassVar[str]
     parser_version: ClassVar[int] = 1

@@ -51,9 +51,13 @@ class MoveAside(ScriptCommand):
     python: ClassVar[tuple[str, ...]] = ("identity", "writing", "clearing", "move_aside")
 
     path: str = Field(pattern=r"^/")
+    """The lock file."""
     text: str = Field(min_length=1, max_length=64)
+    """What stands in it."""
     owner_pid: int = Field(gt=1, lt=_PID_MAX)
+    """The process that it names."""
     owner_start_ticks: Count | None = None
+    """Start of that process, where it is known."""
 
     @field_validator("path")
     @classmethod
@@ -123,6 +127,7 @@ class RemoveSegments(ScriptCommand):
     python: ClassVar[tuple[str, ...]] = ("identity", "clearing", "remove_segments")
 
     segments: tuple[LeftSegment, ...] = Field(min_length=1, max_length=256)
+    """Each with name, inode and whose it was."""
 
     def stdin(self) -> bytes:
         """The segments as JSON."""

@@ -94,7 +94,9 @@ class DeployFiles(ScriptCommand):
     deadline_ms: ClassVar[int] = 120_000
 
     files: tuple[FileToDeploy, ...] = Field(min_length=1, max_length=1000)
+    """Each with path, content, and what must stand there before: a SHA-256, absent, or anything."""
     plan: bool = False
+    """Show what would change, and write nothing."""
 
     @model_validator(mode="after")
     def _bounded(self) -> Self:

@@ -6,6 +6,7 @@ from typing import ClassVar, Literal
 from pydantic import Field
 
 from agentops.commands.base import Count, Malformed, Observation
+from agentops.commands.metrics import cards
 from agentops.commands.script import ScriptCommand, only
 from journal.events import Effect, Retry
 
@@ -76,14 +77,17 @@ class TailLog(ScriptCommand):
         "a program may buffer its last lines",
     )
     silence: ClassVar[str] = "Nothing was learned; a log that is missing or empty is an answer."
-    metric_cards: ClassVar[dict[str, str]] = {
-        "age_ms": "Host clock minus the file's last change. A quiet program is not a dead one.",
-    }
+    metric_cards: ClassVar[dict[str, str]] = cards(
+        "size_bytes",
+        age_ms="Host clock minus the file's last change. A quiet program is not a dead one.",
+    )
     python: ClassVar[tuple[str, ...]] = ("identity", "files")
     shell: ClassVar[str | None] = "files"
 
     path: str
+    """The file."""
     max_bytes: int = Field(default=65536, ge=1, le=_TAIL_BYTES_MAX)
+    """How much of its end."""
 
     def script_arguments(self) -> tuple[str, ...]:
         """Path and number of bytes."""
@@ -117,11 +121,16 @@ class FileDigest(ScriptCommand):
     retry: ClassVar[Retry] = "repeat"
     assumptions: ClassVar[tuple[str, ...]] = ("the file does not change while it is read",)
     silence: ClassVar[str] = "Nothing was learned; a missing file is an answer."
+    metric_cards: ClassVar[dict[str, str]] = cards(
+        "size_bytes",
+        modified_unix_ms="The file's last change by the host's clock; anybody can set it.",
+    )
     python: ClassVar[tuple[str, ...]] = ("identity", "files")
     shell: ClassVar[str | None] = "files"
     deadline_ms: ClassVar[int] = 600_000
 
     path: str
+    """The file."""
 
     def script_arguments(self) -> tuple[str, ...]:
         """The path."""

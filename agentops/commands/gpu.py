@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import ClassVar
 
 from agentops.commands.base import Count, Malformed, Observation
+from agentops.commands.metrics import cards
 from agentops.commands.script import ScriptCommand
 from agentops.commands.smi import MigDevice, Reading, ToolState, mig_devices, reading, tool_state
 from journal.events import Effect, Identity, Retry
@@ -152,13 +153,16 @@ class GpuStatus(ScriptCommand):
         "an idle card uses some memory; its recorded baseline is the measure, not zero",
     )
     silence: ClassVar[str] = "Nothing was learned; a tool that hangs is reported as hung."
-    metric_cards: ClassVar[dict[str, str]] = {
-        "memory_used_mib": "Device memory in use, the driver's own share included; it is more than"
+    metric_cards: ClassVar[dict[str, str]] = cards(
+        "memory_available_kib",
+        memory_used_mib="Device memory in use, the driver's own share included; it is more than"
         " the sum over processes.",
-        "utilization_percent": "Share of the last sample period in which a kernel ran. A busy wait"
+        memory_total_mib="Device memory of the card or of its slice, as the driver tells it.",
+        utilization_percent="Share of the last sample period in which a kernel ran. A busy wait"
         " counts as work.",
-        "power_mw": "Board power of the last sample; a single ERR! is a transient.",
-    }
+        power_mw="Board power of the last sample; a single ERR! is a transient.",
+        temperature_c="Of the chip, at the last sample.",
+    )
     python: ClassVar[tuple[str, ...]] = ("identity", "gpu_query", "gpu_status")
     deadline_ms: ClassVar[int] = 60_000
 
@@ -208,9 +212,9 @@ class GpuProcesses(ScriptCommand):
     silence: ClassVar[str] = (
         "Nothing was learned; an empty table with memory in use proves nothing."
     )
-    metric_cards: ClassVar[dict[str, str]] = {
-        "memory_mib": "Device memory of one process; contexts and the driver's share are left out.",
-    }
+    metric_cards: ClassVar[dict[str, str]] = cards(
+        memory_mib="Device memory of one process; contexts and the driver's share are left out.",
+    )
     python: ClassVar[tuple[str, ...]] = ("identity", "gpu_query", "gpu_status")
     deadline_ms: ClassVar[int] = 60_000
 

@@ -18,6 +18,7 @@ from pydantic import (
 )
 
 from agentops.commands.base import Count, Malformed, Observation
+from agentops.commands.metrics import cards
 from agentops.commands.script import ScriptCommand, only
 from journal.events import Effect, Retry
 
@@ -115,15 +116,19 @@ class ReadHeartbeat(ScriptCommand):
         "a file that exists proves that a trainer once ran, not that one runs",
     )
     silence: ClassVar[str] = "Nothing was learned; a missing file is an answer of its own."
-    metric_cards: ClassVar[dict[str, str]] = {
-        "step": "Optimizer steps done since the run's first start; it falls when a run resumes from"
+    metric_cards: ClassVar[dict[str, str]] = cards(
+        "start_ticks",
+        step="Optimizer steps done since the run's first start; it falls when a run resumes from"
         " a checkpoint.",
-        "age_ms": "Host clock minus the time in the file. A long checkpoint makes it grow, too.",
-    }
+        age_ms="Host clock minus the time in the file. A long checkpoint makes it grow, too.",
+        tokens_per_s="As the trainer says it, of its last steps.",
+        updated_unix_ms="When the trainer wrote the file, by the host's clock.",
+    )
     python: ClassVar[tuple[str, ...]] = ("identity", "read_heartbeat")
     shell: ClassVar[str | None] = "read_heartbeat"
 
     path: str
+    """The heartbeat's file."""
 
     def script_arguments(self) -> tuple[str, ...]:
         """The path."""

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import ClassVar
 
 from agentops.commands.base import Count, Malformed, Observation
+from agentops.commands.metrics import cards
 from agentops.commands.script import ScriptCommand, only
 from journal.events import Effect, Retry
 
@@ -58,16 +59,18 @@ class ProbeHost(ScriptCommand):
         "in a container /proc/meminfo may show the whole machine's memory",
     )
     silence: ClassVar[str] = "Nothing was learned about the host."
-    metric_cards: ClassVar[dict[str, str]] = {
-        "unix_ms": "The host's wall clock; its distance from the controller's includes half of the"
+    metric_cards: ClassVar[dict[str, str]] = cards(
+        *("memory_available_kib", "memory_total_kib", "namespace_init_start_ticks"),
+        *("ticks_per_s", "uptime_ticks"),
+        unix_ms="The host's wall clock; its distance from the controller's includes half of the"
         " round trip.",
-        "shell_tax_us": "Shortest of three starts of the login shell minus shortest of sh.",
-        "memory_available_kib": "The kernel's estimate of what can be had without swapping.",
-    }
+        shell_tax_us="Shortest of three starts of the login shell minus shortest of sh.",
+    )
     python: ClassVar[tuple[str, ...]] = ("identity", "probe_host")
     shell: ClassVar[str | None] = "probe_host"
 
     measure_shell: bool = False
+    """Also time the login shell, which takes three starts of it."""
 
     def script_arguments(self) -> tuple[str, ...]:
         """Whether to time the login shell."""

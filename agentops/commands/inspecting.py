@@ -11,6 +11,7 @@ from typing import ClassVar, Literal
 from pydantic import Field
 
 from agentops.commands.base import Count, Malformed, Observation
+from agentops.commands.metrics import cards
 from agentops.commands.processes import ProcessRow, RawRow, process_row
 from agentops.commands.script import ScriptCommand
 from journal.events import Effect, Identity, Retry
@@ -117,10 +118,12 @@ class InspectProcess(ScriptCommand):
         "a shell above a process may loop or just wait",
     )
     silence: ClassVar[str] = "Nothing was learned; a pid without a process is an answer."
-    metric_cards: ClassVar[dict[str, str]] = {
-        "written_bytes": "Bytes that this process caused to be written to storage since its start.",
-        "connections": "Established TCP connections; idle ones count as well.",
-    }
+    metric_cards: ClassVar[dict[str, str]] = cards(
+        *("cpu_ticks", "rss_kib", "start_ticks"),
+        read_bytes="Bytes that this process caused to be read from storage since its start.",
+        written_bytes="Bytes that this process caused to be written to storage since its start.",
+        connections="Established TCP connections; idle ones count as well.",
+    )
     python: ClassVar[tuple[str, ...]] = (
         "identity",
         "list_processes",
@@ -129,6 +132,7 @@ class InspectProcess(ScriptCommand):
     )
 
     pid: int = Field(gt=0, lt=2**22)
+    """The process, in the namespace of the innermost layer."""
 
     def script_arguments(self) -> tuple[str, ...]:
         """The pid."""

@@ -7,6 +7,7 @@ from typing import ClassVar, Literal
 from pydantic import Field
 
 from agentops.commands.base import Count, Malformed, Observation
+from agentops.commands.metrics import cards
 from agentops.commands.script import ScriptCommand
 from journal.events import Effect, Retry
 
@@ -76,6 +77,11 @@ class KernelLog(ScriptCommand):
         "in a container it is the whole machine's, or not readable",
     )
     silence: ClassVar[str] = "Nothing was learned; a readable ring without messages is an answer."
+    metric_cards: ClassVar[dict[str, str]] = cards(
+        at_us="When the kernel wrote the message, in microseconds since boot.",
+        first_us="Time of the oldest message that the ring still holds.",
+        now_us="The same clock at the reading, so that ages can be told.",
+    )
     python: ClassVar[tuple[str, ...]] = ("identity", "kernel_log")
 
     def read(self, rows: Sequence[dict[str, object]]) -> KernelLogSeen | Malformed:

@@ -66,11 +66,17 @@ class Launch(ScriptCommand):
     python: ClassVar[tuple[str, ...]] = ("identity", "launch_manners", "launch")
 
     argv_: tuple[str, ...] = Field(alias="argv", min_length=1)
+    """The program and its arguments; no shell."""
     env: dict[str, str] = Field(default_factory=dict)
+    """Variables on top of the session's own."""
     cwd: str = Field(pattern=r"^/")
+    """The folder to start in."""
     log: str = Field(pattern=r"^/")
+    """The file that both outputs are appended to; locked while any process has it open."""
     launch_id: str = Field(pattern=r"^[A-Za-z0-9._:-]{1,200}$")
+    """Set as AGENTOPS_LAUNCH_ID; a second launch of it starts nothing."""
     manner: Manner = "setsid"
+    """setsid: a session of its own. tmux: a new tmux session. systemd_scope: a scope of systemd."""
 
     @field_validator("env")
     @classmethod

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from typing import ClassVar, Literal
 
 from agentops.commands.base import Count, Malformed, Observation
+from agentops.commands.metrics import cards
 from agentops.commands.script import ScriptCommand
 from journal.events import Effect, Retry
 
@@ -77,14 +78,17 @@ class CheckModel(ScriptCommand):
         "nobody writes to the folder while it is read",
     )
     silence: ClassVar[str] = "Nothing was learned; a missing folder is an answer."
-    metric_cards: ClassVar[dict[str, str]] = {
-        "size_bytes": "Length of the file. It is proof of nothing without the header's offsets.",
-    }
+    metric_cards: ClassVar[dict[str, str]] = cards(
+        size_bytes="Length of the file. It is proof of nothing without the header's offsets.",
+        total_size_bytes="What the index says that all tensors take together.",
+    )
     python: ClassVar[tuple[str, ...]] = ("identity", "check_model")
     deadline_ms: ClassVar[int] = 1_800_000
 
     path: str
+    """The model's folder."""
     with_hash: bool = False
+    """Read every shard whole and give its SHA-256; slow."""
 
     def script_arguments(self) -> tuple[str, ...]:
         """Folder and depth."""

@@ -51,11 +51,22 @@ class Observe(Command):
         "what each part's own command assumes",
     )
     silence: ClassVar[str] = "Nothing was learned from a part that is missing."
+    metric_cards: ClassVar[dict[str, str]] = {
+        name: text
+        for part in (
+            *(ProbeHost, ListProcesses, GpuStatus, GpuProcesses, DiskFree, SharedMemory),
+            ReadHeartbeat,
+        )
+        for name, text in part.metric_cards.items()
+    }
     deadline_ms: ClassVar[int] = 90_000
 
     what: tuple[Part, ...] = Field(min_length=1)
+    """The parts to look at."""
     heartbeat_path: str | None = None
+    """The heartbeat's file, for the part heartbeat."""
     disk_paths: tuple[str, ...] = ()
+    """Files or folders, for the part disk."""
 
     def parts(self) -> Mapping[Part, ScriptCommand]:
         """The command of each part that is asked for."""

@@ -3,9 +3,12 @@
 The pages stand in ``docs/commands/``; a test compares them with what is made here.
 """
 
+import inspect
 from collections.abc import Mapping, Sequence
+from typing import get_args, get_type_hints
 
-from agentops.commands.base import Command
+from agentops.commands.base import Command, Observation
+from agentops.commands.script import ScriptCommand
 
 _EFFECTS: Mapping[str, str] = {
     "observes": "looks and changes nothing",
@@ -35,6 +38,7 @@ def page(command: type[Command]) -> str:
         "",
     ]
     lines += ["## Arguments", "", *_arguments(command), ""]
+    lines += ["## What it answers", "", *_result(command), ""]
     lines += [
         "## What it takes for granted",
         "",
@@ -78,16 +82,49 @@ def _arguments(command: type[Command]) -> Sequence[str]:
     if not properties:
         return ["None."]
     required = set(schema.get("required", ()))
-    rows = ["| name | type | |", "| --- | --- | --- |"]
+    rows = ["| name | type | | meaning |", "| --- | --- | --- | --- |"]
     for name, field in properties.items():
-        need = "required" if name in required else f"default `{_default(field)}`"
-        rows.append(f"| `{name}` | {_kind(field)} | {need} |")
+        rows.append(_argument(name, field, required=name in required))
+    for name, model in schema.get("$defs", {}).items():
+        if model.get("type") == "object":
+            rows += ["", *_part(name, model)]
     return rows
 
 
-def _default(field: Mapping[str, object]) -> object:
-    value = field.get("default")
-    return "null" if value is None else value
+def _argument(name: str, field: Mapping[str, object], *, required: bool) -> str:
+    default = field.get("default")
+    need = "may be left out" if default is None else f"default `{default}`"
+    if required:
+        need = "required"
+    return f"| `{name}` | {_kind(field)} | {need} | {field.get('description', '')} |"
+
+
+def _part(name: str, model: Mapping[str, object]) -> Sequence[str]:
+    """A model that arguments are made of, by its own fields."""
+    fields, required = model.get("properties"), model.get("required")
+    said = str(model.get("description", "")).splitlines()
+    rows = [f"**{name}.** {said[0] if said else ''}", ""]
+    rows += ["| name | type | | meaning |", "| --- | --- | --- | --- |"]
+    for field, kind in fields.items() if isinstance(fields, Mapping) else ():
+        must = isinstance(required, list) and field in required
+        rows.append(_argument(field, kind, required=must))
+    return rows
+
+
+def result_model(command: type[Command]) -> type[Observation]:
+    """What the command's parser gives when it can read the answer."""
+    reader = command.read if issubclass(command, ScriptCommand) else command.parse
+    said = get_type_hints(reader)["return"]
+    models: list[type[Observation]] = [
+        each for each in get_args(said) or (said,) if issubclass(each, Observation)
+    ]
+    return models[0]
+
+
+def _result(command: type[Command]) -> Sequence[str]:
+    model = result_model(command)
+    fields = ", ".join(f"`{name}`" for name in model.model_fields)
+    return [*(inspect.getdoc(model) or "").splitlines(), "", f"Fields: {fields}."]
 
 
 def _kind(field: Mapping[str, object]) -> str:

@@ -33,11 +33,17 @@ class ApplyPatch(ScriptCommand):
     python: ClassVar[tuple[str, ...]] = ("identity", "writing", "apply_patch")
 
     path: str = Field(pattern=r"^/[^\x00]*$")
+    """The file, absolute."""
     expects: str = Field(pattern=r"^[0-9a-f]{64}$")
+    """SHA-256 that the file must have before."""
     diff: str = Field(min_length=1, max_length=_DIFF_MAX)
+    """Unified diff of this one file."""
     check_python: bool = False
+    """Compile the result with the host's Python first; refuse what does not compile."""
     backup: bool = True
+    """Keep the old content beside the new as NAME.before-DIGEST."""
     plan: bool = False
+    """Show what would change, and write nothing."""
 
     def stdin(self) -> bytes:
         """The diff."""

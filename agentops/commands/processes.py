@@ -10,6 +10,7 @@ from typing import ClassVar
 from pydantic import Field
 
 from agentops.commands.base import Count, Malformed, Observation
+from agentops.commands.metrics import cards
 from agentops.commands.script import ScriptCommand
 from journal.events import Effect, Identity, Retry
 
@@ -121,12 +122,11 @@ class ListProcesses(ScriptCommand):
         "a process that starts or ends during the reading may be missing",
     )
     silence: ClassVar[str] = "Nothing was learned: an empty host still answers with its own rows."
-    metric_cards: ClassVar[dict[str, str]] = {
-        "cpu_ticks": "User and system time of all threads since the start, in clock ticks; it never"
-        " falls. A difference of two readings is work done, one reading is not.",
-        "rss_kib": "Resident pages in KiB; shared pages count in every process that maps them.",
-        "threads": "Threads of the process; a Python interpreter that ends still counts them.",
-    }
+    metric_cards: ClassVar[dict[str, str]] = cards(
+        *("cpu_ticks", "namespace_init_start_ticks", "rss_kib", "start_ticks", "ticks_per_s"),
+        "uptime_ticks",
+        threads="Threads of the process; a Python interpreter that ends still counts them.",
+    )
     python: ClassVar[tuple[str, ...]] = ("identity", "list_processes")
     shell: ClassVar[str | None] = "list_processes"
 
@@ -153,7 +153,8 @@ def _tree_of(own: Sequence[int], channel: int, rows: Sequence[RawRow]) -> frozen
 
     A probe that came through a persistent channel leads a session itself; then the channel is the
     top, which stays on the host from probe to probe. Inside a container the leader is outside and
-    its id reads 0; then the chain ends where the parent is outside too. Names are never looked at: an innocent may be called like the probe.
+    its id reads 0; then the chain ends where the parent is outside too. Names are never looked at:
+    an innocent may be called like the probe.
     """
     parents = {row.pid: row for row in rows}
     top = own[0]

@@ -5,6 +5,7 @@ from typing import ClassVar
 from pydantic import Field, field_validator
 
 from agentops.commands.base import Command, Completed, Malformed, Observation
+from agentops.commands.metrics import cards
 from journal.events import Effect, Retry
 
 _SHOWN_BYTES = 8192
@@ -30,11 +31,18 @@ class RunArgv(Command):
     retry: ClassVar[Retry] = "never"
     assumptions: ClassVar[tuple[str, ...]] = ("nothing is known about what the program does",)
     silence: ClassVar[str] = "Unknown whether it ran; empty output is no evidence of anything."
+    metric_cards: ClassVar[dict[str, str]] = cards(
+        stdout_bytes="What the program wrote, also where less was kept.",
+        stderr_bytes="What the program wrote, also where less was kept.",
+    )
     readable_statuses: ClassVar[frozenset[int]] = frozenset(range(256))
 
     argv_: tuple[str, ...] = Field(alias="argv", min_length=1, max_length=1000)
+    """The program and its arguments; no shell."""
     input_: str = Field(alias="stdin", default="")
+    """Text that it reads; without any its input is closed."""
     timeout_ms: int = Field(default=30_000, ge=1, le=3_600_000)
+    """When it is stopped."""
 
     @field_validator("argv_")
     @classmethod

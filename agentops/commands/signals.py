@@ -49,7 +49,9 @@ class SignalProcess(ScriptCommand):
     shell: ClassVar[str | None] = "signal_process"
 
     victim: Identity
+    """The process, by the identity that was seen."""
     signal: SignalName
+    """Without SIG."""
 
     def victims(self) -> tuple[Identity, ...]:
         """The one process."""

@@ -137,6 +137,7 @@ class Locks(ScriptCommand):
     python: ClassVar[tuple[str, ...]] = ("identity", "locks")
 
     paths: tuple[str, ...] = Field(min_length=1, max_length=100)
+    """The files that may be locked."""
 
     def script_arguments(self) -> tuple[str, ...]:
         """The paths."""

@@ -6,6 +6,7 @@ from typing import ClassVar
 from pydantic import Field
 
 from agentops.commands.base import Count, Malformed, Observation
+from agentops.commands.metrics import cards
 from agentops.commands.script import ScriptCommand
 from journal.events import Effect, Retry
 
@@ -73,10 +74,11 @@ class SharedMemory(ScriptCommand):
         "a segment that nobody maps may still be wanted by a process that opens it by name",
         "processes of other namespaces that share /dev/shm are seen only from their host",
     )
-    silence: ClassVar[str] = "Nothing was learned."
-    metric_cards: ClassVar[dict[str, str]] = {
-        "used_bytes": "Pages that the file takes; a sparse segment takes less than its size.",
-    }
+    silence: ClassVar[str] = "Nothing was learned; no segments is an answer."
+    metric_cards: ClassVar[dict[str, str]] = cards(
+        *("age_s", "free_bytes", "held_since_ticks", "size_bytes", "total_bytes"),
+        used_bytes="Pages that the file takes; a sparse segment takes less than its size.",
+    )
     python: ClassVar[tuple[str, ...]] = ("identity", "shared_memory")
 
     def read(self, rows: Sequence[dict[str, object]]) -> SharedMemorySeen | Malformed:
@@ -124,12 +126,11 @@ class DiskFree(ScriptCommand):
         "a network file system may hang instead of answering",
     )
     silence: ClassVar[str] = "Nothing was learned; a file system that hangs ends at the deadline."
-    metric_cards: ClassVar[dict[str, str]] = {
-        "available_bytes": "What an ordinary user may still write.",
-    }
+    metric_cards: ClassVar[dict[str, str]] = cards("available_bytes", "total_bytes")
     python: ClassVar[tuple[str, ...]] = ("identity", "disk_free")
 
     paths: tuple[str, ...] = Field(default=(), max_length=100)
+    """Files or folders whose file systems are meant; without any, all real ones."""
 
     def script_arguments(self) -> tuple[str, ...]:
         """The paths."""

@@ -83,7 +83,9 @@ class StopProcesses(ScriptCommand):
     python: ClassVar[tuple[str, ...]] = ("identity", "signal_process", "stop_processes")
 
     victims_: tuple[Identity, ...] = Field(alias="victims", min_length=1, max_length=256)
+    """The processes, by identity; supervisors first."""
     ladder: tuple[Step, ...] = Field(min_length=1, max_length=8)
+    """Signals in order, each with the time that it is given."""
 
     @model_validator(mode="after")
     def _bounded(self) -> Self:

@@ -181,7 +181,9 @@ class TmuxCapture(ScriptCommand):
     python: ClassVar[tuple[str, ...]] = ("identity", "tmux")
 
     pane_id: str = Field(pattern=_PANE_ID)
+    """As tmux_sessions shows it, for example %0."""
     lines_above: int = Field(default=200, ge=0, le=10_000)
+    """How many lines above the visible ones."""
 
     def script_arguments(self) -> tuple[str, ...]:
         """The verb, the pane, the number of lines."""
@@ -219,7 +221,9 @@ class TmuxInterrupt(ScriptCommand):
     python: ClassVar[tuple[str, ...]] = ("identity", "tmux")
 
     pane_id: str = Field(pattern=_PANE_ID)
+    """As tmux_sessions shows it, for example %0."""
     foreground: Identity
+    """The pane's foreground process, by the identity that was seen."""
 
     def victims(self) -> tuple[Identity, ...]:
         """The foreground process; its group goes with it."""

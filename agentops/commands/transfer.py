@@ -6,6 +6,7 @@ from typing import ClassVar
 from pydantic import Field
 
 from agentops.commands.base import Count, Malformed, Observation
+from agentops.commands.metrics import cards
 from agentops.commands.script import ScriptCommand, only
 from journal.events import Effect, Retry
 
@@ -29,13 +30,17 @@ class Transfer(ScriptCommand):
     intrusiveness: ClassVar[int] = 1
     retry: ClassVar[Retry] = "repeat"
     assumptions: ClassVar[tuple[str, ...]] = ("the file does not change between two parts",)
-    silence: ClassVar[str] = "Nothing was learned."
+    silence: ClassVar[str] = "Nothing was fetched; a missing file is an answer."
+    metric_cards: ClassVar[dict[str, str]] = cards("size_bytes")
     python: ClassVar[tuple[str, ...]] = ("identity", "transfer")
     deadline_ms: ClassVar[int] = 120_000
 
     path: str
+    """The file."""
     offset: Count = 0
+    """Where to begin, in bytes."""
     max_bytes: int = Field(default=1024 * 1024, ge=1, le=_PART_MAX)
+    """How much at most."""
 
     def script_arguments(self) -> tuple[str, ...]:
         """Path, offset, length."""

@@ -118,8 +118,11 @@ class WaitUntil(ScriptCommand):
     shell: ClassVar[str | None] = "wait_until"
 
     condition: Condition
+    """What has to become true; its kind decides the other fields."""
     timeout_ms: int = Field(ge=0, le=TIMEOUT_MS_MAX)
+    """How long this call may wait; go on with another."""
     poll_ms: int = Field(default=200, ge=20, le=TIMEOUT_MS_MAX)
+    """Time between two looks."""
 
     def deadline(self) -> int:
         """The wait itself, and time for connection and answer."""

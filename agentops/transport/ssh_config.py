@@ -9,6 +9,7 @@ The pins are those of known_hosts; a host that is not in there stays without one
 
 import asyncio
 import glob
+import os
 import re
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
@@ -20,6 +21,7 @@ from pydantic import ValidationError
 
 from agentops.errors import UsageError
 from agentops.hosts import Host, Tier
+from agentops.transport.ssh_keys import home_path
 
 _TIMEOUT_S = 10.0
 _KEY_TYPES = ("ssh-ed25519", "ecdsa-sha2-nistp256", "ecdsa-sha2-nistp384", "ssh-rsa")
@@ -70,6 +72,8 @@ def _lines(config: Path, *, depth: int) -> Iterator[tuple[str, list[str], str]]:
         text = config.read_text("utf-8", "surrogateescape")
     except OSError as error:
         raise UsageError(f"{config} cannot be read: {error.strerror}") from None
+    if "\0" in text:
+        raise UsageError(f"{config} holds a NUL byte and is no configuration")
     for number, line in enumerate(text.splitlines(), 1):
         found = _LINE.fullmatch(line)
         if found is None:
@@ -84,7 +88,7 @@ def _lines(config: Path, *, depth: int) -> Iterator[tuple[str, list[str], str]]:
         if keyword == "include":
             for word in words:
                 # OpenSSH takes a bare name from ~/.ssh, wherever the including file is.
-                pattern = Path("~/.ssh").expanduser() / Path(word).expanduser()
+                pattern = home_path("~/.ssh") / home_path(word)
                 for path in sorted(glob.glob(str(pattern))):  # noqa: PTH207 - an absolute pattern
                     yield from _lines(Path(path), depth=depth + 1)
 
@@ -238,6 +242,8 @@ def jumps_of(text: str) -> tuple[str, ...]:
 
 
 def _parsed(text: str) -> dict[str, list[str]]:
+    if "\0" in text:
+        raise UsageError("ssh printed a NUL byte, which no option can hold")
     options: dict[str, list[str]] = {}
     for line in text.splitlines():
         name, _, value = line.partition(" ")
@@ -257,8 +263,8 @@ def _first(options: Mapping[str, Sequence[str]], name: str) -> str | None:
 
 def _existing(paths: Sequence[str]) -> Path | None:
     """The first file that is there; None leaves the choice to agent and defaults."""
-    found = (Path(path).expanduser() for path in paths)
-    return next((path for path in found if path.exists()), None)
+    found = (home_path(path) for path in paths)
+    return next((path for path in found if os.path.isfile(path)), None)  # noqa: PTH113 - never raises
 
 
 def _pins(lines: Sequence[str], address: str, port: int) -> tuple[str | None, tuple[str, ...]]:
@@ -268,8 +274,8 @@ def _pins(lines: Sequence[str], address: str, port: int) -> tuple[str | None, tu
     """
     plain: dict[str, str] = {}
     authorities: list[str] = []
-    for path in (Path(word).expanduser() for line in lines for word in line.split()):
-        if not path.exists():
+    for path in (home_path(word) for line in lines for word in line.split()):
+        if not os.path.isfile(path):  # noqa: PTH113 - never raises
             continue
         try:
             known = asyncssh.read_known_hosts(str(path))

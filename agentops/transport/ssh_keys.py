@@ -90,6 +90,11 @@ class OwnKeys:
         return f"with the keys of the agent at {self.agent}"
 
 
+def home_path(path: str | Path) -> Path:
+    """The path with the home folder in place of ~; as it is where nobody has that name."""
+    return Path(os.path.expanduser(path))  # noqa: PTH111 - pathlib's raises for an unknown user
+
+
 def own_keys(host: Host) -> OwnKeys | str:
     """The keys that *host* names, or why they cannot be used.
 
@@ -98,13 +103,13 @@ def own_keys(host: Host) -> OwnKeys | str:
     """
     agent = os.environ.get("SSH_AUTH_SOCK", "") if host.agent is None else host.agent
     agent = "" if agent == _NO_AGENT else agent
-    certificates = () if host.certificate is None else (str(host.certificate.expanduser()),)
+    certificates = () if host.certificate is None else (str(home_path(host.certificate)),)
     for certificate in certificates:
         if not Path(certificate).exists():
             return f"certificate {certificate} is not there"
     if host.key is None:
         return OwnKeys(None, certificates, agent)
-    path = Path(host.key).expanduser()
+    path = home_path(host.key)
     try:
         return OwnKeys(tuple(asyncssh.load_keypairs(str(path), certlist=list(certificates))))
     except asyncssh.KeyEncryptionError as error:
