@@ -133,7 +133,7 @@ def _told(written: Written, seed: int, stage: Stage, baseline: Baseline) -> Run:
     scenario = stage.scenario
     lived = bool(stage.world.job())
     resolution, answer, heard = asyncio.run(_typed(stage, baseline))
-    wait_for(partial(_over, stage), _OVER_S, "end of the one-liner's own processes")
+    wait_for(partial(over, stage), _OVER_S, "end of the one-liner's own processes")
     lies = final_lies(stage, resolution)
     signals: tuple[str, ...] = ("KILL",) if lived else ()
     if baseline.climbs:
@@ -156,7 +156,7 @@ def _told(written: Written, seed: int, stage: Stage, baseline: Baseline) -> Run:
     )
 
 
-def _over(stage: Stage) -> bool | None:
+def over(stage: Stage) -> bool | None:
     """Whether what was typed has ended, whose answer may have been lost before."""
     watched = {each.truth.outer_pid for each in stage.oracle.watched}
     typed = [

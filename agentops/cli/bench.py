@@ -16,6 +16,7 @@ from agentops.bench.scenario import Written, chosen, pairs, read_folder, shipped
 from agentops.bench.suite import Runner, run_all
 from agentops.bench.tally import Tally, findings
 from agentops.box.namespaces import isolation
+from agentops.cli.benching import add_agent, fits_typed_work
 from agentops.cli.context import add_json_option
 from agentops.cli.policies import shipped_text
 from agentops.cli.printing import console, emit
@@ -45,6 +46,7 @@ def register(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") ->
     stop.add_argument("--side-by-side", type=_positive, metavar="N", help="runs at a time")
     add_json_option(stop)
     stop.set_defaults(run=_stop)
+    add_agent(verbs)
     add_simulate(verbs)
 
 
@@ -81,16 +83,10 @@ def _stop(arguments: argparse.Namespace) -> Status:
 def _scenarios(arguments: argparse.Namespace) -> Sequence[Written]:
     known = shipped() if arguments.scenarios is None else read_folder(arguments.scenarios)
     if arguments.baseline is not None:
-        known = tuple(each for each in known if _fits_one_liners(each))
+        known = tuple(each for each in known if fits_typed_work(each))
     if not arguments.pairs:
         return chosen(known, arguments.scenario)
     return _pairs(known, arguments.scenario)
-
-
-def _fits_one_liners(scenario: Written) -> bool:
-    """They only stop, and trouble that strikes a typed command has nothing to strike there."""
-    stops = scenario.table.get("goal", "stop") == "stop"
-    return stops and not {"connection", "meddling"} & set(scenario.table)
 
 
 def _pairs(known: Sequence[Written], names: Sequence[str]) -> Sequence[Written]:

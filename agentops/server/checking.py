@@ -5,7 +5,7 @@ not be seen is inconclusive, never refuted. Here: conditions in the words of a t
 was seen answers them. Not here: the engine's own checks (``agentops.policy.checking``).
 """
 
-from dataclasses import dataclass
+import asyncio
 
 from agentops.commands import Command
 from agentops.commands.heartbeat import HeartbeatSeen, ReadHeartbeat
@@ -14,27 +14,18 @@ from agentops.commands.processes import ListProcesses, ProcessTable
 from agentops.commands.waiting import WaitEnded, WaitUntil
 from agentops.executor import Executed
 from agentops.hosts import Host
-from agentops.server import views
+from agentops.server.absence import Found, judge_absence
 from agentops.server.answer import Answer, Deadline
 from agentops.server.arguments import SLICE_S, Check, WaitFor
 from agentops.server.desk import Caller, Desk, Refused
 from agentops.server.naming import identities, typed
 from agentops.server.outcomes import deadline_of, fault_answer, ids, proof_of
-from journal.events import JsonObject, Verdict, VerdictReached
+from journal.events import JsonObject, VerdictReached
 
 _MS_PER_S = 1000
 # How long a single check of progress may watch: a slow step is not a hang.
 _ADVANCE_S = 10
 _ROWS_MAX = 10
-
-
-@dataclass(frozen=True, slots=True)
-class _Found:
-    """A verdict, why, and what it rests on."""
-
-    verdict: Verdict
-    reason: str
-    data: JsonObject
 
 
 async def check(desk: Desk, caller: Caller, asked: Check) -> Answer:
@@ -54,14 +45,18 @@ async def _judge(
     desk: Desk, caller: Caller, asked: Check, wait_s: int, asked_s: int | None
 ) -> Answer:
     host = desk.host(asked.host)
-    command = await _probe(desk, caller, asked, host, wait_s)
-    if isinstance(command, Answer):
-        return command
+    before: tuple[Executed, ...] = ()
+    if asked.condition in {"job_absent", "job_advances"}:
+        beat = await _beat(desk, caller, asked, host)
+        if isinstance(beat, Answer):
+            return beat
+        before = (beat,)
+    command = _probe(desk, asked, host, wait_s, before)
     executed = await desk.look(caller, command, host, f"check {asked.condition}")
     fault = fault_answer(command, host, executed)
     if fault is not None:
         return fault
-    found = _found(desk, asked, executed)
+    found = await asyncio.to_thread(_found, desk, asked, host, (*before, executed))
     condition: JsonObject = {"kind": asked.condition, **_subject(asked)}
     evidence = ids(executed)[-1:]
     reached = VerdictReached(
@@ -80,7 +75,7 @@ async def _judge(
         ok=True,
         verdict=found.verdict,
         summary=f"{asked.condition} on {host.name}: {found.reason}",
-        event_ids=(*ids(executed), event.id),
+        event_ids=(*evidence, event.id),
         proof=proof_of(executed.outcome, host),
         deadline=deadline,
         data=found.data,
@@ -98,9 +93,9 @@ def _subject(asked: Check) -> JsonObject:
     return said
 
 
-async def _probe(
-    desk: Desk, caller: Caller, asked: Check, host: Host, wait_s: int
-) -> Command | Answer:
+def _probe(
+    desk: Desk, asked: Check, host: Host, wait_s: int, before: tuple[Executed, ...]
+) -> Command:
     """The look that answers the condition."""
     waited: JsonObject = {"timeout_ms": wait_s * _MS_PER_S, "poll_ms": 200}
     match asked.condition:
@@ -109,7 +104,7 @@ async def _probe(
         case "model_complete":
             return CheckModel(path=str(asked.path))
         case "job_advances":
-            return await _advances(desk, caller, asked, host, waited)
+            return _advances(desk, asked, before[0], waited)
         case _:
             condition = {"kind": asked.condition, **_terms(desk, asked, host)}
             return typed(WaitUntil, {"condition": condition, **waited})
@@ -132,54 +127,41 @@ def _terms(desk: Desk, asked: Check, host: Host) -> JsonObject:
             return {"port": asked.port}
 
 
-async def _advances(
-    desk: Desk, caller: Caller, asked: Check, host: Host, waited: JsonObject
-) -> Command | Answer:
+async def _beat(desk: Desk, caller: Caller, asked: Check, host: Host) -> Executed | Answer:
+    """The job's heartbeat now: who it is, and where it stands."""
+    look = ReadHeartbeat(path=desk.job(str(asked.job)).progress.heartbeat)
+    executed = await desk.look(caller, look, host, "where the job stands")
+    return fault_answer(look, host, executed) or executed
+
+
+def _advances(desk: Desk, asked: Check, looked: Executed, waited: JsonObject) -> Command:
     """A wait for the step after the one that the heartbeat shows now."""
     path = desk.job(str(asked.job)).progress.heartbeat
-    look = ReadHeartbeat(path=path)
-    executed = await desk.look(caller, look, host, "where the job stands")
-    fault = fault_answer(look, host, executed)
-    if fault is not None:
-        return fault
-    seen = executed.observation
+    seen = looked.observation
     beat = seen.heartbeat if isinstance(seen, HeartbeatSeen) else None
     step = 1 if beat is None else beat.step + 1
     condition: JsonObject = {"kind": "heartbeat_step", "path": path, "at_least_step": step}
     return typed(WaitUntil, {"condition": condition, **waited})
 
 
-def _found(desk: Desk, asked: Check, executed: Executed) -> _Found:
-    seen = executed.observation
+def _found(desk: Desk, asked: Check, host: Host, looks: tuple[Executed, ...]) -> Found:
+    seen = looks[-1].observation
     match seen:
         case ProcessTable():
-            return _absent(desk, asked, seen)
+            name = str(asked.job)
+            return judge_absence(desk, name, desk.job(name), host, looks, seen)
         case ModelChecked():
             data: JsonObject = seen.model_dump(mode="json", exclude={"shards"}, exclude_none=True)
             if seen.intact:
-                return _Found("confirmed", f"all {len(seen.shards)} shards fit their headers", data)
-            return _Found("refuted", "the model folder is not whole", data)
+                return Found("confirmed", f"all {len(seen.shards)} shards fit their headers", data)
+            return Found("refuted", "the model folder is not whole", data)
         case WaitEnded():
             return _waited(asked, seen)
         case _:
-            return _Found("inconclusive", "nothing was seen", {})
+            return Found("inconclusive", "nothing was seen", {})
 
 
-def _absent(desk: Desk, asked: Check, table: ProcessTable) -> _Found:
-    job = desk.job(str(asked.job))
-    rows = [row for row in views.living(table.processes) if views.of_job(job, row)]
-    data: JsonObject = {"complete": table.complete, "processes": len(table.processes)}
-    if rows:
-        data["rows"] = [views.process_row(row, table.ticks_per_s) for row in rows[:_ROWS_MAX]]
-        pids = ", ".join(str(row.pid) for row in rows[:_ROWS_MAX])
-        return _Found("refuted", f"{len(rows)} living processes match {asked.job}: {pids}", data)
-    if not table.complete:
-        return _Found("inconclusive", "this user is not shown all processes", data)
-    count = len(table.processes)
-    return _Found("confirmed", f"none of {count} processes listed matches {asked.job}", data)
-
-
-def _waited(asked: Check, seen: WaitEnded) -> _Found:
+def _waited(asked: Check, seen: WaitEnded) -> Found:
     data: JsonObject = {
         "elapsed_ms": seen.elapsed_ms,
         "polls": seen.polls,
@@ -189,11 +171,11 @@ def _waited(asked: Check, seen: WaitEnded) -> _Found:
         data["alive"] = list(seen.alive)
     last = seen.series[-1][1]
     if seen.met:
-        return _Found("confirmed", f"met after {seen.elapsed_ms} ms, value {last}", data)
+        return Found("confirmed", f"met after {seen.elapsed_ms} ms, value {last}", data)
     if seen.blind is not None:
-        return _Found("inconclusive", f"it cannot be judged from here: {seen.blind}", data)
+        return Found("inconclusive", f"it cannot be judged from here: {seen.blind}", data)
     if last is None and asked.condition != "file_exists":
-        return _Found("inconclusive", "nothing could be read", data)
+        return Found("inconclusive", "nothing could be read", data)
     if asked.condition == "job_advances":
-        return _Found("refuted", f"step stayed at {last} for {seen.elapsed_ms} ms", data)
-    return _Found("refuted", f"not met within {seen.elapsed_ms} ms, value {last}", data)
+        return Found("refuted", f"step stayed at {last} for {seen.elapsed_ms} ms", data)
+    return Found("refuted", f"not met within {seen.elapsed_ms} ms, value {last}", data)

@@ -112,7 +112,7 @@ def told(tool: str, job: str, events: Sequence[Event], ended: Recovery | None, s
         "verdict": _VERDICT_OF[ended.resolution],
         "summary": f"{ended.resolution}: {ended.reason}",
         "data": data,
-        "next": (f"report incident={ended.incident} tells the whole story",),
+        "next": ("report tells the incident's whole story",),
     }
     if ended.resolution == "HANDED_OVER":
         update["ok"] = False
@@ -141,11 +141,15 @@ def _waits(tool: str, ended: Recovery) -> dict[str, object]:
 
 
 def _telling(events: Sequence[Event]) -> tuple[str, ...]:
-    """The ids that the story rests on: acts and the last verdicts, the end last."""
-    kept = [
+    """The ids that the story rests on: acts, and the end, which names its evidence.
+
+    While there is no end, the last verdict stands for it.
+    """
+    acts = [
         event.id
         for event in events
-        if isinstance(event.payload, VerdictReached | IncidentClosed)
-        or (isinstance(event.payload, CommandIntended) and event.payload.effect != "observes")
+        if isinstance(event.payload, CommandIntended) and event.payload.effect != "observes"
     ]
-    return tuple(kept[-_EVENTS_MAX:])
+    ends = [event.id for event in events if isinstance(event.payload, IncidentClosed)]
+    verdicts = [event.id for event in events if isinstance(event.payload, VerdictReached)]
+    return tuple((*acts, *(ends or verdicts[-1:]))[-_EVENTS_MAX:])

@@ -10,6 +10,7 @@ from agentops.box.box import Box
 from journal import Reader
 from tests.support.agents import Agent, over_http, over_streams, served
 from tests.support.projects import HOST, JOB, Project, project
+from tests.support.recovering import STUB
 from tests.support.sequences import Line, sequence
 
 pytestmark = [pytest.mark.needs("sshd", "root-namespaces"), pytest.mark.timeout(600)]
@@ -83,13 +84,17 @@ async def test_over_streams_an_agent_sees_stops_and_proves(box: Box, tmp_path: P
         rows = seen["data"]["processes"]["rows"]
         assert [row["pid"] for row in rows] == [victim.identity.pid]
         assert seen["proof"]["marker"] is True
+        # Somebody looks at the job's own script: that bears its name, and is not the job.
+        box.start_inside(("tail", "-f", str(STUB)), container="403")
         there = await agent.call("check", host=HOST, condition="job_absent", job=JOB)
         assert there["verdict"] == "refuted"
+        assert [row["pid"] for row in there["data"]["rows"]] == [victim.identity.pid]
         stopped = await agent.toward("stop", host=HOST, job=JOB, reason="the test asks for it")
         assert (stopped["verdict"], stopped["changed"]) == ("confirmed", "yes"), stopped
         assert stopped["data"]["resolution"] == "STOPPED"
         absent = await agent.call("check", host=HOST, condition="job_absent", job=JOB)
         assert absent["verdict"] == "confirmed"
+        assert "1 others bear its name" in absent["summary"]
         step = await agent.call("next_step", host=HOST, job=JOB)
         assert "no incident is open" in step["summary"]
     assert place.living() == ()
