@@ -130,7 +130,7 @@ async def _toward(
         wished: JsonObject = {"host": host.name, "job": job}
         proposal = ProposalReceived(command=tool, arguments=wished, words=asked.reason)
         await desk.record(host, proposal, desk.actor(caller))
-    work = works.start(job, host, goal, caller)
+    work = await works.start(job, host, goal, caller)
     ended = await works.wait(work, min(asked.wait_s, SLICE_S), caller)
     if ended and work.failed is not None:
         raise work.failed

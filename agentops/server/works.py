@@ -33,6 +33,7 @@ class Work:
     ended: Recovery | None = None
     failed: AgentopsError | JournalError | None = None
     waiters: int = 0
+    leaving: bool = False
     task: asyncio.Task[None] | None = None
 
     @property
@@ -52,13 +53,18 @@ class Works:
         """The recovery of this job that runs now, or None."""
         return self._under_way.get((job, host.name))
 
-    def start(self, job: str, host: Host, goal: Goal, caller: Caller) -> Work:
+    async def start(self, job: str, host: Host, goal: Goal, caller: Caller) -> Work:
         """Begin, go on, or join what already runs to the same goal.
+
+        What is being let go of is not joined: it ends first, and the work begins where it left off.
 
         Raises:
             Refused: the job is being worked on to another goal.
         """
         running = self.under_way(job, host)
+        while running is not None and running.leaving and running.task is not None:
+            await asyncio.wait({running.task})
+            running = self.under_way(job, host)
         if running is not None:
             if running.goal != goal:
                 raise Refused(
@@ -90,25 +96,28 @@ class Works:
                 await caller.progress(loop.time() - began, limit_s, says)
         except asyncio.CancelledError:
             if work.waiters == 1:
-                await self._let_go(work.task)
+                await self._let_go(work)
             raise
         finally:
             work.waiters -= 1
         if not work.task.done():
             return False
+        if work.task.cancelled():
+            raise Refused("BUSY", "the work was let go of meanwhile; call again to go on")
         # A fault of ours shows here, with its traceback; what the world refused is in work.failed.
-        await work.task
+        work.task.result()
         return True
 
     async def close(self) -> None:
         """Let go of everything under way, and see that each has written down where it stands."""
         for work in list(self._under_way.values()):
-            if work.task is not None:
-                await self._let_go(work.task)
+            await self._let_go(work)
 
-    async def _let_go(self, task: asyncio.Task[None]) -> None:
-        task.cancel()
-        await asyncio.wait({task})
+    async def _let_go(self, work: Work) -> None:
+        work.leaving = True
+        if work.task is not None:
+            work.task.cancel()
+            await asyncio.wait({work.task})
 
     async def _run(self, work: Work, caller: Caller) -> None:
         ground = self._desk.ground
