@@ -10,6 +10,7 @@ JSON file is written after each.
 """
 
 import argparse
+import gc
 import json
 import sys
 import tempfile
@@ -33,6 +34,7 @@ from trainer.pipeline.building import PipelinedSteps
 from trainer.run import Opened, RunData
 from trainer.schedule import Place, Schedule
 from trainer.step import DTYPES, FixedPass, Trainer, drafter_config
+from trainer.target import Target
 
 ROW, DOCUMENT, PROMPT = 8192, 2048, 64
 DOCUMENTS = 2048
@@ -121,6 +123,12 @@ def documents(vocabulary: int, *, count: int, length: int) -> Corpus:
 class OnCard(Opened):
     """A run whose parts are made on the card, where a draw takes no time."""
 
+    sizes: Shape = SHAPES["tiny"]
+
+    def target_on(self, device: torch.device) -> Target:
+        """The same weights on another card."""
+        return Target(random_backbone(self.sizes, device), self.shape.target_layer_ids)
+
     def trainer(self) -> Trainer:
         """A fresh drafter on the target's device."""
         with self.device:
@@ -147,7 +155,7 @@ def opened(shape: Shape, folder: Path, *, short: bool) -> OnCard:
     corpus = documents(shape.vocabulary, count=64 if short else DOCUMENTS, length=length)
     return OnCard(
         config, where, backbone, drafter_config(config.drafter, backbone.shape, is_random=True),
-        RunData(corpus, corpus, frozenset(), {}),
+        RunData(corpus, corpus, frozenset(), {}), sizes=shape,
     )  # fmt: skip
 
 
@@ -155,6 +163,12 @@ def synchronise() -> None:
     """Wait for every GPU."""
     for index in range(torch.cuda.device_count()):
         torch.cuda.synchronize(index)
+
+
+def free() -> None:
+    """Give back what nobody holds; threads and their work refer to each other in circles."""
+    gc.collect()
+    torch.cuda.empty_cache()
 
 
 @contextmanager
@@ -301,6 +315,9 @@ def splits(gpus: int) -> list[tuple[str, tuple[str, ...], tuple[str, ...]]]:
     if not torch.cuda.is_available():
         return [("pipeline, CPU", ("cpu",), ("cpu",))]
     found = [("pipeline, one GPU both", ("cuda:0",), ("cuda:0",))]
+    if gpus > 1:
+        every = tuple(f"cuda:{each}" for each in range(gpus))
+        found.append((f"pipeline, all {gpus} both", every, every))
     ways = {2: [(1, 1)], 4: [(2, 2), (3, 1)], 8: [(5, 3)]}.get(gpus, [])
     for targets, drafters in ways:
         found.append(
@@ -330,7 +347,7 @@ def measure(shape: Shape, seconds: float, keep: Callable[[Measured], None], *, s
                 step_s = work(run, seconds / 2)
             alone[what] = row / step_s
             keep(Measured(shape.name, what, str(run.device), row / step_s, 1e3 * step_s, peak, {}))
-            torch.cuda.empty_cache()
+            free()
         for what, targets, drafters in splits(torch.cuda.device_count()):
             settings = PipelineSettings(
                 targets=targets, drafters=drafters, pool_bytes=pool_bytes(run), min_ready=8,
@@ -346,7 +363,7 @@ def measure(shape: Shape, seconds: float, keep: Callable[[Measured], None], *, s
             detail["overlap"] = round(rate / slower, 4)
             devices = f"{'+'.join(targets)} | {'+'.join(drafters)}"
             keep(Measured(shape.name, what, devices, row / step_s, 1e3 * step_s, peak, detail))
-            torch.cuda.empty_cache()
+            free()
 
 
 def main() -> int:
@@ -372,7 +389,7 @@ def main() -> int:
 
     for name in options.shapes:
         measure(SHAPES[name], options.seconds, keep, short=options.short)
-        torch.cuda.empty_cache()
+        free()
     return 0
 
 

@@ -9,7 +9,8 @@ Shape letters: N rows, S context tokens of a row, A anchors of a row, B block si
 taps, H hidden size.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
 import torch
@@ -52,6 +53,16 @@ class FixedOutcome:
     proxy: Proxy
 
 
+@dataclass(frozen=True, slots=True)
+class _Half:
+    """A captured forward and backward pass; a replay overwrites what it gave."""
+
+    graph: torch.cuda.CUDAGraph
+    loss: Tensor
+    seen: Proxy
+    gradients: tuple[Tensor | None, ...]
+
+
 class FixedStep:
     """Trains ``drafter`` on batches of one shape; ``ids`` are the loaded batch's, (N, S).
 
@@ -80,6 +91,7 @@ class FixedStep:
         self._backend, self._chunk_rows, self._captures = backend, chunk_rows, captures
         self._graph: torch.cuda.CUDAGraph | None = None
         self._outcome: FixedOutcome | None = None
+        self._half: _Half | None = None
         device = embedding.device
         size = drafter.config.block_size
         document = torch.zeros((shape.rows, shape.context), dtype=torch.int64)
@@ -135,6 +147,23 @@ class FixedStep:
             return self._outcome
         return self._body()
 
+    def accumulate(self) -> tuple[Tensor, Proxy]:
+        """Only forward and backward on the loaded batch: its gradients become the parameters'.
+
+        For replicas that add their gradients before they step. Loss and proxy are overwritten by
+        the next call.
+        """
+        if not self._captures:
+            return self._pass()
+        if self._half is None:
+            self._half = self._captured_half()
+        self._half.graph.replay()
+        for parameter, gradient in zip(
+            self.drafter.parameters(), self._half.gradients, strict=True
+        ):  # fmt: skip
+            parameter.grad = gradient
+        return self._half.loss, self._half.seen
+
     def _body(self) -> FixedOutcome:
         loss, seen = self._pass()
         return FixedOutcome(loss, self.optimizer.apply().grad_norm, seen)
@@ -167,6 +196,19 @@ class FixedStep:
 
     def _capture(self) -> None:
         self.optimizer.make_moments()
+        with self._captured() as graph:
+            self._outcome = self._body()
+        self._graph = graph
+
+    def _captured_half(self) -> "_Half":
+        with self._captured() as graph:
+            loss, seen = self._pass()
+        gradients = tuple(parameter.grad for parameter in self.drafter.parameters())
+        return _Half(graph, loss, seen, gradients)
+
+    @contextmanager
+    def _captured(self) -> Iterator[torch.cuda.CUDAGraph]:
+        """Warm up, then record what is launched inside."""
         side = torch.cuda.Stream()  # type: ignore[no-untyped-call]  # torch ships it without types
         side.wait_stream(torch.cuda.current_stream())
         with torch.cuda.stream(side):
@@ -179,8 +221,7 @@ class FixedStep:
         # On this device's stream, for the default one is the first device's. Another thread may
         # touch the device meanwhile: only this one's faults count.
         with torch.cuda.graph(graph, stream=side, capture_error_mode="thread_local"):
-            self._outcome = self._body()
-        self._graph = graph
+            yield graph
 
 
 def _moved(layout: Layout, device: torch.device) -> Layout:

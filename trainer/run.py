@@ -53,6 +53,11 @@ class Opened:
         """The target model, tapped as the drafter wants."""
         return Target(self.backbone, self.shape.target_layer_ids)
 
+    def target_on(self, device: torch.device) -> Target:
+        """Another copy of the target model."""
+        backbone = load_backbone(self.config.target, device)
+        return Target(backbone, self.shape.target_layer_ids)
+
     def trainer(self) -> Trainer:
         """A fresh drafter, or a published one to start from, ready to train."""
         drafter = Drafter(self.shape)

@@ -268,13 +268,22 @@ class FixedPass:
         """Train on a batch of the first one's shape; ``total`` is its own denominator if None."""
         if total is None:
             total = denominator(batch.supervision, self._drafting.config.loss)
+        self._load(batch, features, total)
+        found = self._step.step(rate)
+        # The next step overwrites its results.
+        return StepOutcome(found.loss.clone(), found.grad_norm.clone(), found.proxy, batch.tokens)
+
+    def accumulate(self, batch: Batch, features: Features, total: Tensor) -> PassOutcome:
+        """Only forward and backward, the one pass of this replica's step."""
+        self._load(batch, features, total)
+        loss, seen = self._step.accumulate()
+        return PassOutcome(loss.clone(), seen)
+
+    def _load(self, batch: Batch, features: Features, total: Tensor) -> None:
         # A replayed graph reads these very buffers.
         self._taps_NSF.copy_(features.taps_NSF)
         self._final_NSH.copy_(features.final_NSH)
         self._step.load(batch.ids_NS, batch.document_NS, batch.layout, batch.supervision, total)
-        found = self._step.step(rate)
-        # The next step overwrites its results.
-        return StepOutcome(found.loss.clone(), found.grad_norm.clone(), found.proxy, batch.tokens)
 
 
 def _moved(layout: Layout, device: torch.device) -> Layout:

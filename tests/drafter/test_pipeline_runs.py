@@ -152,6 +152,14 @@ def test_two_drafters_are_one_with_twice_the_batch(tmp_path: Path, precision: st
     assert ends[0] == ends[1]
 
 
+def test_two_drafters_of_fixed_shapes_are_one_with_two_rows_a_pass(tmp_path: Path) -> None:
+    """What GPUs replay as graphs, here step by step."""
+    common: dict[str, Any] = {"steps": 8, "rows_per_step": 2, "compile": True}
+    one = _train(tmp_path / "one", rows_per_pass=2, **common)
+    both = _train(tmp_path / "two", {"drafters": ["cpu", "cpu"]}, **common)
+    assert [each.loss for each in both] == pytest.approx([each.loss for each in one], rel=1e-5)
+
+
 def test_drafters_that_parted_are_not_saved_as_one(tmp_path: Path) -> None:
     with opened_steps(tmp_path, {"drafters": ["cpu", "cpu"]}, rows_per_step=2) as steps:
         losses_of(steps, 2)

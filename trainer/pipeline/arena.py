@@ -48,18 +48,14 @@ class Arena:
         self._state: list[PageState] = []
         self._generation: list[int] = []
         self._free: list[int] = []
-        self.most_used = 0
+        self.used = self.most_used = 0
+        """Pages that are leased, now and at most; lost ones have been replaced and do not count."""
         self._add(pages)
 
     @property
     def free(self) -> int:
         """Pages that can be leased."""
         return len(self._free)
-
-    @property
-    def used(self) -> int:
-        """Pages that are leased; lost ones have been replaced and do not count."""
-        return sum(state not in (PageState.FREE, PageState.LOST) for state in self._state)
 
     @property
     def lost(self) -> int:
@@ -78,6 +74,7 @@ class Arena:
         taken, self._free = self._free[:need], self._free[need:]
         for page in taken:
             self._move(page, PageState.FREE, PageState.FILLING)
+        self.used += need
         self.most_used = max(self.most_used, self.used)
         return Lease(tuple(taken), tuple(self._generation[page] for page in taken), tokens)
 
@@ -102,6 +99,7 @@ class Arena:
     def abandoned(self, lease: Lease) -> None:
         """Whoever fills them hangs: they are never leased again, new ones take their place."""
         self._move_all(lease, PageState.FILLING, PageState.LOST)
+        self.used -= len(lease.pages)
         self._add(len(lease.pages))
 
     def views(self, lease: Lease) -> Iterator[tuple[int, Tensor]]:
@@ -143,6 +141,7 @@ class Arena:
     def _give_back(self, lease: Lease) -> None:
         for page in lease.pages:
             self._generation[page] += 1
+        self.used -= len(lease.pages)
         self._free = sorted((*self._free, *lease.pages))
 
     def _move_all(self, lease: Lease, before: PageState, after: PageState) -> None:

@@ -18,7 +18,6 @@ from trainer.clock import Clock
 from trainer.config import PipelineSettings, RunConfig
 from trainer.corpus import Corpus
 from trainer.errors import CheckpointError
-from trainer.loading import load_backbone
 from trainer.pipeline.arena import Arena
 from trainer.pipeline.crew import Crew
 from trainer.pipeline.devices import devices_of
@@ -135,15 +134,11 @@ class PipelinedSteps:
         )  # fmt: skip
         if step == 0:
             stages.record.forget()
-        readers = [
-            Reader(
-                partial(self._copy_of_target(opened, number).read, final=config.loss.needs_teacher),
-                each,
-                lanes(each),
-                lanes(each),
-            )
-            for number, each in enumerate(self._on.targets)
-        ]
+        readers = []
+        for number, device in enumerate(self._on.targets):
+            target = opened.target_on(device) if number else self._target
+            read = partial(target.read, final=config.loss.needs_teacher)
+            readers.append(Reader(read, device, lanes(device), lanes(device)))
         self.pipeline = Pipeline(
             config, stages, workers_for(stages, readers, config.pipeline),
             [Replica(each, lanes(each.device), lanes(each.device)) for each in draftings],
@@ -217,12 +212,6 @@ class PipelinedSteps:
         drafter = deepcopy(first.drafter).to(device)
         tables = Tables(first.tables.embedding_VH, first.tables.head_VH).to(device)
         return Drafting(self._config, tables, drafter, device)
-
-    def _copy_of_target(self, opened: Opened, number: int) -> Target:
-        if number == 0:
-            return self._target
-        backbone = load_backbone(self._config.target, self._on.targets[number])
-        return Target(backbone, opened.shape.target_layer_ids)
 
 
 def _final_size(config: RunConfig, target: Target) -> int:

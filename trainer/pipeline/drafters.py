@@ -139,7 +139,8 @@ class DrafterWorker:
         config = drafting.config
         passes = -(-config.rows_per_step // config.rows_per_pass)
         self._mine = len(range(rank, passes, exchange.ranks))
-        self._is_fixed = config.compile and exchange.ranks == 1
+        self._is_alone = exchange.ranks == 1
+        self._is_fixed = config.compile
         self._fixed: FixedPass | None = None
         self._has_traced = False
 
@@ -155,7 +156,7 @@ class DrafterWorker:
                 total = self._denominators.total(self._step)
             seen = StepSeen()
             started_s = self._stages.clock()
-            if self._is_fixed:
+            if self._is_fixed and self._is_alone:
                 self._all_at_once(fed.popleft(), total, rate, seen)
             else:
                 self._pass_by_pass(fed, total, rate, seen)
@@ -170,9 +171,7 @@ class DrafterWorker:
         self.lane.after(fed.mark)
 
         def step() -> None:
-            if self._fixed is None:
-                self._fixed = FixedPass(self.drafting, fed.batch, fed.features)
-            found = self._fixed.step(fed.batch, fed.features, rate, total)
+            found = self._fixed_pass(fed).step(fed.batch, fed.features, rate, total)
             seen.passes[fed.number] = PassSeen(found.loss, found.proxy, found.tokens)
             seen.grad_norm = found.grad_norm
 
@@ -185,7 +184,7 @@ class DrafterWorker:
             self.lane.after(fed.mark)
             self._traced(self._one_pass(fed, total, seen))
             self._feeder.buffers.give_back(fed.features, self.lane.mark())
-        if self._exchange.ranks > 1:
+        if not self._is_alone:
             self._add_gradients()
         self._grants.decide(self._step)
 
@@ -196,10 +195,17 @@ class DrafterWorker:
 
     def _one_pass(self, fed: Fed, total: Tensor, seen: StepSeen) -> Callable[[], None]:
         def run() -> None:
-            found = self.drafting.accumulate(fed.batch, fed.features, total)
+            way = self._fixed_pass(fed) if self._is_fixed else self.drafting
+            found = way.accumulate(fed.batch, fed.features, total)
             seen.passes[fed.number] = PassSeen(found.loss, found.proxy, fed.batch.tokens)
 
         return run
+
+    def _fixed_pass(self, fed: Fed) -> FixedPass:
+        """The replica's pass of fixed shape, made from the first one that comes."""
+        if self._fixed is None:
+            self._fixed = FixedPass(self.drafting, fed.batch, fed.features)
+        return self._fixed
 
     def _traced(self, work: Callable[[], None]) -> None:
         """Run it; alone in the process while it may compile or capture."""

@@ -160,6 +160,8 @@ class Pipeline:
 
     def _threaded(self, body: Callable[[], None]) -> Callable[[], None]:
         threads = self._config.threads
+        if threads is None and self._stages.is_pinned:
+            threads = 1  # beside a GPU there are only small tensors, which many threads slow down
 
         def run() -> None:
             if threads is not None:
