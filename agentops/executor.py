@@ -123,7 +123,9 @@ class Executor:
             journal.JournalError: the intent could not be made durable (nothing was sent), or the
                 outcome could not (the intent stays in doubt until the next opening).
         """
-        answer = authorize(command, decision, state, self._config, host, self._clock.wall_us())
+        clocks = (self._clock.wall_us(), self._clock.mono_ns() // 1_000)
+        now_us = state.reckoning.now_us(*clocks, self._journal.settings.machine.boot_id)
+        answer = authorize(command, decision, state, self._config, host, now_us)
         decision_id = None if decision is None else decision.decision_id
         with self._leased(command, host, answer) as authorization:
             if authorization.answer != "allow":

@@ -64,6 +64,8 @@ class Simulated:
     signals: tuple[str, ...]
     findings: tuple[str, ...]
     drawn: Drawn
+    deaths: int = 0
+    full_disks: int = 0
 
 
 class Loop:
@@ -251,7 +253,7 @@ def simulate(seed: int, config: PolicyConfig) -> Simulated:
     while close is None and len(run.decisions) < DECISIONS_MAX:
         close = run.step()
     run.world.pass_time(5 * SECOND_US)
-    findings = (*_truth(run, close), *_again(run))
+    findings = (*truth(run.world, close, run.signals), *_again(run))
     return Simulated(
         seed=seed,
         resolution=None if close is None else close.resolution,
@@ -263,9 +265,8 @@ def simulate(seed: int, config: PolicyConfig) -> Simulated:
     )
 
 
-def _truth(run: Loop, close: Close | None) -> tuple[str, ...]:
-    """What the oracle holds against the run."""
-    world = run.world
+def truth(world: World, close: Close | None, signals: Sequence[str]) -> tuple[str, ...]:
+    """What the oracle holds against a run that ended so, with these signals sent."""
     found = [f"innocent {pid} got {name}" for pid, name in world.hurt]
     found += world.shelf.wrong
     if close is None:
@@ -278,9 +279,9 @@ def _truth(run: Loop, close: Close | None) -> tuple[str, ...]:
         moving = world.trainer is not None and world.trainer.state == "training"
         if len(trainers) != 1 or not moving:
             found.append(f"false green: RECOVERED, and {len(trainers)} trainers live")
-    if close.resolution == "NOTHING_TO_DO" and run.signals:
+    if close.resolution == "NOTHING_TO_DO" and signals:
         found.append("NOTHING_TO_DO after signals")
-    if run.signals and run.signals[0] == "KILL":
+    if signals and signals[0] == "KILL":
         found.append("the first signal was KILL")
     return tuple(found)
 

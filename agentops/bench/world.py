@@ -21,6 +21,7 @@ it, and would end. What the job leaves when it ends (lock, segments) is in ``age
 """
 
 from dataclasses import dataclass, field
+from hashlib import sha256
 from typing import Literal
 
 from agentops.bench.shelf import Shelf
@@ -45,8 +46,8 @@ SCRIPT = "/job/train_dflash_pipeline.py"
 LOG = "/job/train.log"
 HEARTBEAT = "/job/heartbeat.json"
 CODE = "/job/code.py"
-OLD_SHA256 = "a" * 64
-NEW_SHA256 = "b" * 64
+OLD_CODE, NEW_CODE = b"VERSION = 1\n", b"VERSION = 2\n"
+OLD_SHA256, NEW_SHA256 = (sha256(code).hexdigest() for code in (OLD_CODE, NEW_CODE))
 NAMESPACE = 4_026_532_001
 
 
@@ -316,7 +317,7 @@ class World:
         trainer.state = state
         diverged = trainer.diverges_at is not None and trainer.step >= trainer.diverges_at
         self.beat = {
-            "schema_version": 1,
+            "schema": 1,
             "run_id": "run",
             "launch_id": trainer.process.launch_id,
             "pid": trainer.process.pid,

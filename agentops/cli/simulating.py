@@ -1,4 +1,4 @@
-"""``bench simulate`` and ``policy simulate``: the engine in simulated worlds, with an oracle."""
+"""``bench simulate`` and ``policy simulate``: the product in simulated worlds, with an oracle."""
 
 import argparse
 import os
@@ -17,10 +17,15 @@ _TELL_EVERY = 1_000
 
 def add_simulate(verbs: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
     """Add the verb."""
-    parser = verbs.add_parser("simulate", help="run the engine in simulated worlds; no host needed")
+    parser = verbs.add_parser(
+        "simulate", help="run loop, executor and journal in simulated worlds; no host needed"
+    )
     parser.add_argument("--seeds", type=int, default=1_000, metavar="N", help="how many (1000)")
     parser.add_argument("--first", type=int, default=0, metavar="K", help="the first seed (0)")
     parser.add_argument("--seed", type=int, metavar="K", help="this one seed, told in full")
+    parser.add_argument(
+        "--alone", action="store_true", help="the engine without executor and journal; faster"
+    )
     parser.add_argument("--policy", type=Path, metavar="FILE", help="rules to run under (shipped)")
     parser.add_argument("--side-by-side", type=int, metavar="N", help="processes (all cores)")
     add_json_option(parser)
@@ -42,21 +47,23 @@ def _simulate(arguments: argparse.Namespace) -> Status:
         side_by_side = 1
     tally = SeedTally()
     progress = console(to_stderr=True)
-    for run in run_seeds(rules, seeds, side_by_side=side_by_side):
+    alone = " --alone" if arguments.alone else ""
+    for run in run_seeds(rules, seeds, side_by_side=side_by_side, alone=arguments.alone):
         tally.add(run)
         if len(seeds) == 1:
             progress.print(f"{run.drawn}", soft_wrap=True)
             progress.print(f"{run.resolution}: {run.reason}; {' '.join(run.signals)}")
         if run.findings:
             progress.print(f"RED seed {run.seed}: {'; '.join(run.findings)}", soft_wrap=True)
-            progress.print(f"  again: agentops bench simulate --seed {run.seed}")
+            progress.print(f"  again: agentops bench simulate --seed {run.seed}{alone}")
         elif tally.seeds % _TELL_EVERY == 0:
             progress.print(f"{tally.seeds} seeds, {len(tally.red)} red")
     if arguments.json:
         emit(tally.json())
     else:
         console().print(
-            f"{tally.seeds} seeds, {tally.decisions} decisions, {len(tally.red)} red; "
+            f"{tally.seeds} seeds, {tally.decisions} decisions, {tally.deaths} controllers died, "
+            f"{tally.full_disks} times the disk was full, {len(tally.red)} red; "
             + ", ".join(f"{name} {count}" for name, count in sorted(tally.resolutions.items())),
             soft_wrap=True,
         )

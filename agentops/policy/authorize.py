@@ -204,7 +204,7 @@ def _granted(
             for approval in state.approvals
             if approval.answer == "granted"
             and approval.digest == bound
-            and now_us <= approval.expires_at_us
+            and now_us + state.reckoning.ahead_us <= approval.expires_at_us
             and (not config.approvals.operators or is_signed(approval, config.approvals.operators))
         ),
         None,

@@ -143,7 +143,9 @@ def _ended(view: View) -> Step | None:
         return Step(close, (RuleHit("closed", close.reason),))
     budget = view.config.budget
     looks = sum(row.ran for row in view.state.probing)
-    blind = [row.command for row in view.state.probing if row.failed_in_row >= FAILURES_MAX]
+    blind = [
+        row.command for row in view.state.probing if row.ran and row.failed_in_row >= FAILURES_MAX
+    ]
     undecided = len(view.verdicts("command_took_effect", "inconclusive"))
     reason = None
     if view.state.terms.shadow and view.state.denials:

@@ -75,7 +75,15 @@ def fold(state: PolicyState, event: Event, observation: JsonValue | None = None)
     heads = dict(state.basis)
     heads[event.stream] = event.seq
     trail = hashlib.sha256(f"{state.trail}{event.leaf or event.id}".encode()).hexdigest()
-    state = replace(state, order=state.order + 1, basis=tuple(sorted(heads.items())), trail=trail)
+    order = state.order + 1
+    clocks = (event.ts_us, event.mono_ns // 1_000, event.boot)
+    state = replace(
+        state,
+        order=order,
+        basis=tuple(sorted(heads.items())),
+        trail=trail,
+        reckoning=state.reckoning.after(*clocks, order),
+    )
     match event.payload:
         case IncidentOpened() | IncidentClosed() | ConfigurationLoaded():
             return _frame(state, event)
@@ -84,7 +92,7 @@ def fold(state: PolicyState, event: Event, observation: JsonValue | None = None)
         case ApprovalRequested() | ApprovalGranted() | ApprovalRefused() | ApprovalExpired():
             return _approval(state, event)
         case DecisionMade() as made:
-            return _decided(state, event, made)
+            return _decided(state, made)
         case VerdictReached() as reached:
             return _judged(state, event, reached)
         case _:
@@ -124,7 +132,7 @@ def _frame(state: PolicyState, event: Event) -> PolicyState:
     payload = event.payload
     match payload:
         case IncidentOpened():
-            opened = Incident(event.incident or "", payload.job, event.ts_us)
+            opened = Incident(event.incident or "", payload.job, state.at_us)
             return replace(state, incident=opened)
         case IncidentClosed() if state.incident is not None:
             return replace(state, incident=replace(state.incident, resolution=payload.resolution))
@@ -172,7 +180,7 @@ def _intended(state: PolicyState, event: Event, intent: CommandIntended) -> Poli
         arguments=intent.arguments,
         victims=intent.victims,
         decision_id=intent.decision_id,
-        at_us=event.ts_us,
+        at_us=state.at_us,
         order=state.order,
         events=(event.id,),
     )
@@ -187,11 +195,11 @@ def _ended(
     status = _STATUS[payload.kind]
     command_id = payload.command_id
     command = next((name for key, name, _ in state.running if key == command_id), "")
-    state = _each_act(state, command_id, ended=(status, event.ts_us), event=event.id)
+    state = _each_act(state, command_id, ended=(status, state.at_us), event=event.id)
     if status == "completed":
         return state
     state = replace(state, running=tuple(row for row in state.running if row[0] != command_id))
-    return _probing(state, command, failed_at_us=event.ts_us)
+    return _probing(state, command, failed_at_us=state.at_us)
 
 
 def _observed(
@@ -203,7 +211,7 @@ def _observed(
         state, running=tuple(row for row in state.running if row[0] != observed.command_id)
     )
     state = _each_act(state, observed.command_id, observation=observation, event=event.id)
-    source = Source(event.id, event.ts_us, state.order, arguments)
+    source = Source(event.id, state.at_us, state.order, arguments)
     learned = learn(state.facts, observed.command, observation, source)
     state = replace(state, facts=learned.facts)
     if learned.sample is not None:
@@ -243,7 +251,7 @@ def _probing(
 
 def _judged(state: PolicyState, event: Event, reached: VerdictReached) -> PolicyState:
     """A verdict; one on whether a command took effect settles that command."""
-    judged = Judged(reached.condition, reached.verdict, event.ts_us, state.order, event.id)
+    judged = Judged(reached.condition, reached.verdict, state.at_us, state.order, event.id)
     state = replace(state, verdicts=(*state.verdicts, judged))
     command_id = reached.condition.get("command_id")
     if not isinstance(command_id, str):
@@ -278,7 +286,7 @@ def _each_act(
     return replace(state, acts=tuple(acts))
 
 
-def _decided(state: PolicyState, event: Event, made: DecisionMade) -> PolicyState:
+def _decided(state: PolicyState, made: DecisionMade) -> PolicyState:
     decision = made.decision
     listed = decision.get("members")
     members = listed if isinstance(listed, list) else []
@@ -289,7 +297,7 @@ def _decided(state: PolicyState, event: Event, made: DecisionMade) -> PolicyStat
         rung=_text(decision, "rung"),
         phase=_text(decision, "phase"),
         lead=_text(decision, "lead"),
-        at_us=event.ts_us,
+        at_us=state.at_us,
         order=state.order,
         expires_at_us=_number(decision, "expires_at_us"),
         bound_to=_text(decision, "bound_to"),

@@ -14,7 +14,7 @@ from pydantic import ValidationError
 
 from agentops.policy.decision import GuardResult, Run
 from agentops.policy.dumping import DUMP_SIGNALS
-from agentops.policy.ladder import grace_us, rung_of
+from agentops.policy.ladder import grace_us, heard, rung_of
 from agentops.policy.ledger import WITHOUT_FORCE
 from agentops.policy.leftovers import left_segments, stale_locks
 from agentops.policy.moves import WAIT_MAX_MS
@@ -66,11 +66,14 @@ def g2_freshness(act: Intended) -> bool:
 
 
 def g3_escalation(act: Intended) -> bool:
-    """The last rung's grace is over and the victim was seen alive after it; none starts at KILL."""
+    """The last rung's grace is over and the victim was seen alive after it.
+
+    KILL is nobody's first: a gentler one surely arrived, or was sent twice.
+    """
     if not act.signal or act.victim is None or act.signal in WITHOUT_FORCE:
         return True
     before = [a for a in act.view.signals_to(act.victim) if a.signal not in WITHOUT_FORCE]
-    if not before:
+    if not before or (act.signal == "KILL" and not heard(tuple(before))):
         return act.signal != "KILL"
     last = before[-1]
     over_at = (last.ended_at_us or last.at_us) + grace_us(act.view, rung_of(act.view, last))

@@ -265,9 +265,18 @@ def _next(
             passed.append(Rejected(rung, "ladder", "already taken, and it lives on"))
         elif rung == "interrupt_again" and move != "interrupt_again":
             passed.append(Rejected(rung, "ladder", "no evidence that the first was taken"))
+        elif rung == "kill" and not heard(view.signals_to(victim)):
+            passed.append(Rejected(rung, "ladder", "nothing shows that a gentler one arrived"))
+            return _signal(view, victim, taken, hit, scores, passed, lead=lead or "")
         else:
             return _signal(view, victim, rung, hit, scores, passed, lead=lead or "")
     return _exhausted(view, process)
+
+
+def heard(sent: tuple[Act, ...]) -> bool:
+    """Whether a signal that asks to end surely arrived, or two of which nobody knows were sent."""
+    asking = [act for act in sent if act.signal not in WITHOUT_FORCE]
+    return len(asking) > 1 or any(act.delivered == "yes" for act in asking)
 
 
 def _signal(

@@ -22,7 +22,7 @@ def learned_grace_s(events: Iterable[Event], job: str, *, before: str) -> int:
     """
     stops: list[int] = []
     jobs: dict[str, str | None] = {}
-    signalled: dict[str, int] = {}
+    signalled: dict[str, Event] = {}
     killed: set[str] = set()
     for event in events:
         name = event.incident
@@ -37,14 +37,21 @@ def learned_grace_s(events: Iterable[Event], job: str, *, before: str) -> int:
                 if signal == "KILL":
                     killed.add(name)
                 if signal in {"INT", "TERM"}:
-                    signalled[name] = event.ts_us
+                    signalled[name] = event
             case VerdictReached() if payload.condition.get("kind") == "members_absent":
                 began = signalled.pop(name, None)
                 if began is not None and jobs.get(name) == job and name not in killed:
-                    stops.append(event.ts_us - began)
+                    stops.append(_between_us(began, event))
             case _:
                 pass
     return percentile_s(stops) if len(stops) >= ENOUGH else 0
+
+
+def _between_us(one: Event, other: Event) -> int:
+    """How long it took; within one boot no setting of a clock makes it longer."""
+    if one.boot == other.boot:
+        return (other.mono_ns - one.mono_ns) // 1_000
+    return max(0, other.ts_us - one.ts_us)
 
 
 def percentile_s(spans_us: list[int]) -> int:

@@ -18,6 +18,7 @@ from agentops.policy.ledger import (
     Terms,
     Waited,
 )
+from agentops.policy.reckoning import Reckoning
 from journal.events import JsonObject
 
 EVERYWHERE = "*"
@@ -57,7 +58,8 @@ class PolicyState:
     """Everything that decisions rest on.
 
     order counts folded events; trail is a digest over their leaf hashes, each on the one before;
-    basis says up to which event each stream was folded; running are commands without an outcome.
+    basis says up to which event each stream was folded; running are commands without an outcome;
+    reckoning tells the engine's time from the clocks of the events.
     """
 
     facts: FactTable = field(default_factory=FactTable)
@@ -79,6 +81,12 @@ class PolicyState:
     trail: str = ""
     basis: tuple[tuple[str, int], ...] = ()
     running: tuple[tuple[str, str, JsonObject], ...] = ()
+    reckoning: Reckoning = field(default_factory=Reckoning)
+
+    @property
+    def at_us(self) -> int:
+        """The engine's time at the newest event."""
+        return self.reckoning.time_us
 
     @property
     def frozen(self) -> bool:

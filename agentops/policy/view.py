@@ -82,10 +82,11 @@ class View:
         return self.table is not None and self.table.complete and self.table.order > order
 
     def table_fresh(self, within_s: int) -> bool:
-        """Whether the newest whole table is at most *within_s* old."""
+        """Whether the newest whole table is at most *within_s* old, and no clock jumped since."""
         return (
             self.table is not None
             and self.table.complete
+            and self.table.order >= self.state.reckoning.jumped
             and self.now_us - self.table.at_us <= within_s * SECOND_US
         )
 

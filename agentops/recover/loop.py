@@ -133,20 +133,25 @@ class _Loop:
         made = 0
         while True:
             state = await self._fold()
-            decision = decide(state, self._config, self._clock.wall_us())
+            decision = decide(state, self._config, self._now_us(state))
             await self._append(decision.made(state.configuration))
             made += 1
             action = decision.action
             if isinstance(action, Close):
                 await self._close(action, state)
                 return Recovery(self._incident, action.resolution, action.reason, made)
-            waits_for = await self._carry_out(decision)
+            waits_for = await self._carry_out(decision, state)
             if waits_for is not None:
                 return Recovery(
                     self._incident, None, "a person must say yes first", made, (waits_for,)
                 )
 
-    async def _carry_out(self, decision: Decision) -> str | None:
+    def _now_us(self, state: PolicyState) -> int:
+        """The engine's time, which no setting of a clock moves."""
+        clocks = (self._clock.wall_us(), self._clock.mono_ns() // 1_000)
+        return state.reckoning.now_us(*clocks, self._journal.settings.machine.boot_id)
+
+    async def _carry_out(self, decision: Decision, state: PolicyState) -> str | None:
         """Do what was decided; gives the approval that must be given first, if one must."""
         action = decision.action
         match action:
@@ -155,7 +160,7 @@ class _Loop:
             case Judge():
                 await self._append(*_judged(action))
             case Pause():
-                await self._pause(max(0, action.until_us - self._clock.wall_us()))
+                await self._pause(max(0, action.until_us - self._now_us(state)))
             case Close():
                 raise AssertionError("a close ends the loop")
         return None
@@ -163,11 +168,12 @@ class _Loop:
     async def _command(self, run: Run, decision: Decision) -> str | None:
         state = await self._fold()
         command = build(run, self._job, self._sources)
-        now_us = self._clock.wall_us()
-        asked = authorize(command, decision, state, self._config, self._host, now_us)
+        asked = authorize(command, decision, state, self._config, self._host, self._now_us(state))
         if asked.answer == "ask":
+            # Until when is told to people, who go by the wall clock.
+            wall_us = self._clock.wall_us()
             question = question_for(
-                command, asked, state, self._config, self._host, now_us, this_party()
+                command, asked, state, self._config, self._host, wall_us, this_party()
             )
             if question.request is not None:
                 await self._append(question.request)

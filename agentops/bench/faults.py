@@ -1,0 +1,262 @@
+"""What goes wrong around the engine, under one seed: the line, the disk, the clock, the controller.
+
+Here: second implementations of the seams that journal and executor are handed (a disk, a clock, a
+transport) with faults drawn from a seed. Not here: the host itself (``agentops.bench.world``), or
+driving a run (``agentops.bench.whole``).
+"""
+
+import errno
+import os
+from dataclasses import dataclass, field
+from pathlib import Path
+from random import Random
+from typing import Literal
+
+from agentops.bench.answers import answer
+from agentops.bench.wire import asked, told
+from agentops.bench.world import SECOND_US, World
+from agentops.transport import Ended, Lost, NotSent, Request, Sink, TransportAnswer
+from journal.events import JsonObject
+
+# The shortest grace in the simulated job's configuration.
+GRACE_US = 5 * SECOND_US
+EPOCH_US = 1_700_000_000 * SECOND_US
+_FULL = OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+_INTENT = b'"kind":"command_intended"'
+Meddling = Literal["none", "reuse_pid", "restart", "reboot"]
+
+
+class ControllerDied(Exception):  # noqa: N818 - what happened, and no error of this program
+    """The controller's process ended here, without another word."""
+
+
+@dataclass(slots=True)
+class Odds:
+    """How often each kind of trouble strikes, drawn once for a seed."""
+
+    die: float
+    full: float
+    jump: float
+    garble: float
+    meddling: Meddling
+    meddling_at: int
+    deaths_left: int = 4
+
+    @classmethod
+    def drawn(cls, random: Random) -> "Odds":
+        """The odds of one seed; many seeds have no trouble of a kind at all."""
+        return cls(
+            die=random.choice((0.0, 0.0, 0.01, 0.04)),
+            full=random.choice((0.0, 0.0, 0.0, 0.01)),
+            jump=random.choice((0.0, 0.0, 0.02)),
+            garble=random.choice((0.0, 0.0, 0.02)),
+            meddling=random.choice(("none", "none", "none", "reuse_pid", "restart", "reboot")),
+            meddling_at=random.randrange(1, 30),
+        )
+
+
+@dataclass(slots=True)
+class Controller:
+    """The life of the controller's process: it may end at any step, and is then dead for all."""
+
+    random: Random
+    odds: Odds
+    dead: bool = False
+    deaths: int = 0
+
+    def may_die(self) -> None:
+        """One step.
+
+        Raises:
+            ControllerDied: here, or at an earlier step of this life.
+        """
+        if self.dead:
+            raise ControllerDied
+        if self.odds.deaths_left and self.random.random() < self.odds.die:
+            self.odds.deaths_left -= 1
+            self.deaths += 1
+            self.dead = True
+            raise ControllerDied
+
+
+@dataclass(slots=True)
+class WorldClock:
+    """The controller's clocks: monotone time is the world's, wall time jumps."""
+
+    world: World
+    offset_us: int = 0
+
+    def wall_us(self) -> int:
+        """Microseconds since 1970; may have jumped."""
+        return EPOCH_US + self.world.now_us + self.offset_us
+
+    def mono_ns(self) -> int:
+        """The world's own time."""
+        return self.world.now_us * 1_000
+
+
+@dataclass(slots=True)
+class _Kept:
+    """One file: how much of it is durable, and how many intents wait to be."""
+
+    path: Path
+    durable: int
+    intents: int = 0
+
+
+@dataclass(slots=True)
+class FaultyDisk:
+    """A disk that runs full for a while, tears writes when the controller dies, and forgets.
+
+    intents counts those that are durable. A power cut takes what was never synced, in part or
+    whole.
+    """
+
+    controller: Controller
+    random: Random
+    intents: int = 0
+    full_left: int = 0
+    fulls: int = 0
+    _files: dict[tuple[int, int], _Kept] = field(default_factory=dict)
+
+    def write(self, descriptor: int, data: bytes) -> int:
+        """Append; gives how many bytes were taken."""
+        kept = self._kept(descriptor)
+        try:
+            self.controller.may_die()
+        except ControllerDied:
+            os.write(descriptor, data[: self.random.randrange(len(data) + 1)])
+            raise
+        if self.full_left == 0 and self.random.random() < self.controller.odds.full:
+            self.full_left = self.random.randrange(1, 4)
+            self.fulls += 1
+        if self.full_left:
+            self.full_left -= 1
+            room = self.random.choice((0, len(data) // 2))
+            if room:
+                return os.write(descriptor, data[:room])
+            raise _FULL
+        taken = os.write(descriptor, data)
+        kept.intents += data[:taken].count(_INTENT)
+        return taken
+
+    def sync(self, descriptor: int) -> None:
+        """Return once all is durable; a controller may die before or after that."""
+        kept = self._kept(descriptor)
+        self.controller.may_die()
+        kept.durable = os.fstat(descriptor).st_size
+        self.intents += kept.intents
+        kept.intents = 0
+        self.controller.may_die()
+
+    def _kept(self, descriptor: int) -> _Kept:
+        """What is known of the file behind a descriptor; the seam is given no more than that."""
+        found = os.fstat(descriptor)
+        known = self._files.get((found.st_dev, found.st_ino))
+        if known is None:
+            path = Path(f"/proc/self/fd/{descriptor}").readlink()
+            known = self._files[found.st_dev, found.st_ino] = _Kept(path, found.st_size)
+        return known
+
+    def power_cut(self) -> None:
+        """What was never synced may be gone from its end on; nothing else."""
+        for kept in self._files.values():
+            size = kept.path.stat().st_size
+            if size > kept.durable and self.random.random() < 0.5:  # noqa: PLR2004 - odds
+                os.truncate(kept.path, self.random.randrange(kept.durable, size + 1))
+        self._files.clear()
+
+    def recount(self, lines: bytes) -> None:
+        """After a death: the intents that are in the journal's files."""
+        self.intents = lines.count(_INTENT)
+
+
+@dataclass(slots=True)
+class SimulatedHost:
+    """A transport to the world: it answers in the commands' own forms, if the line holds.
+
+    unannounced counts requests that no durable intent stood for; signals are those that were sent,
+    lost ones too; hasty tells of graces that were cut short, by the world's own time.
+    """
+
+    world: World
+    controller: Controller
+    disk: FaultyDisk
+    clock: WorldClock
+    random: Random
+    fault_rate: float
+    lost_in_row_max: int
+    requests: int = 0
+    unannounced: int = 0
+    lost_in_row: int = 0
+    signals: list[str] = field(default_factory=list)
+    hasty: list[str] = field(default_factory=list)
+    _asked: dict[str, int] = field(default_factory=dict)
+
+    async def run(self, request: Request, sink: Sink) -> TransportAnswer:
+        """Carry one request, with whatever befalls it."""
+        name, arguments = asked(request)
+        self.requests += 1
+        self.unannounced += self.requests > self.disk.intents
+        self._meddle(name, arguments)
+        if self.random.random() < self.controller.odds.jump:
+            self.clock.offset_us += self.random.randrange(-600, 601) * SECOND_US
+        how = self._carried()
+        if name == "signal_process" and how != "not_sent":
+            self._note(arguments)
+        self.controller.may_die()
+        if how == "not_sent":
+            self.world.pass_time(SECOND_US)
+            return NotSent("unreachable", "")
+        if how == "lost_before":
+            self.world.pass_time(SECOND_US)
+            return Lost("connection_lost", "", 1_000)
+        seen = answer(self.world, name, arguments)
+        self.controller.may_die()
+        if how == "lost_after":
+            self.world.pass_time(SECOND_US)
+            return Lost(self.random.choice(("connection_lost", "deadline_still_running")), "", 1)
+        sink.stdout(self._garbled(told(name, seen, arguments)))
+        return Ended(0, 50)
+
+    async def close(self) -> None:
+        """Nothing is held."""
+
+    def _note(self, arguments: JsonObject) -> None:
+        """Remember a signal, and whether the one before it had its grace."""
+        name, victim = str(arguments.get("signal")), str(arguments.get("victim"))
+        self.signals.append(name)
+        if name not in {"INT", "TERM", "KILL"}:
+            return
+        since_us = self.world.now_us - self._asked.get(victim, 0)
+        if victim in self._asked and since_us < GRACE_US - SECOND_US // 10:
+            self.hasty.append(f"{name} came {since_us // 1_000} ms after the signal before it")
+        self._asked[victim] = self.world.now_us
+
+    def _garbled(self, out: bytes) -> bytes:
+        """The output, or what is left of it."""
+        if self.random.random() >= self.controller.odds.garble:
+            return out
+        return out[: self.random.randrange(len(out))]
+
+    def _carried(self) -> Literal["held", "not_sent", "lost_before", "lost_after"]:
+        """Whether the line holds this time; never broken for ever."""
+        if self.lost_in_row >= self.lost_in_row_max or self.random.random() >= self.fault_rate:
+            self.lost_in_row = 0
+            return "held"
+        self.lost_in_row += 1
+        return self.random.choice(("not_sent", "lost_before", "lost_after"))
+
+    def _meddle(self, name: str, arguments: JsonObject) -> None:
+        """What somebody else does on the host right before this request takes effect."""
+        odds = self.controller.odds
+        if odds.meddling == "reuse_pid" and name == "signal_process":
+            victim = arguments.get("victim")
+            pid = victim.get("pid") if isinstance(victim, dict) else None
+            process = self.world.processes.get(pid) if isinstance(pid, int) else None
+            if process is not None and process.role != "innocent":
+                self.world.reuse(process)
+                odds.meddling = "none"
+        elif odds.meddling in {"restart", "reboot"} and self.requests == odds.meddling_at:
+            self.world.restart(boot=odds.meddling == "reboot")
+            odds.meddling = "none"

@@ -1,0 +1,122 @@
+"""Loop, executor and journal as they are, in simulated worlds with faults at every step."""
+
+from dataclasses import replace
+from random import Random
+
+import pytest
+
+from agentops.bench.drawing import draw_world
+from agentops.bench.faults import Controller, FaultyDisk, Odds, SimulatedHost, WorldClock
+from agentops.bench.whole import simulate_whole
+from agentops.bench.world import SECOND_US, World
+from agentops.commands.base import Completed
+from agentops.commands.processes import ListProcesses, ProcessTable
+from agentops.commands.signals import SignalProcess
+from agentops.policy import PolicyConfig
+from agentops.transport import Ended, Request
+from journal.events import Identity
+from tests.support.boxes import Kept
+from tests.support.simulated import config
+
+SEEDS = range(18)
+
+
+def test_no_seed_breaks_a_gate_and_the_troubles_come_about() -> None:
+    """Controllers die, disks run full, and nothing is hurt, doubled, lost or claimed for it."""
+    runs = [simulate_whole(seed, config()) for seed in SEEDS]
+    assert [(run.seed, run.findings) for run in runs if run.findings] == []
+    assert sum(run.deaths for run in runs) > 3
+    assert sum(run.full_disks for run in runs) > 0
+    assert len({run.resolution for run in runs}) == 4
+
+
+def test_a_seed_runs_the_same_way_again() -> None:
+    """A red one is seen again by its number alone, deaths included."""
+    died = next(s for s in SEEDS if simulate_whole(s, config()).deaths)
+    assert simulate_whole(died, config()) == simulate_whole(died, config())
+    assert replace(simulate_whole(1, config()), seed=2) != simulate_whole(2, config())
+
+
+def impatient() -> PolicyConfig:
+    """Rules under which a rung may follow the one before at once."""
+    job = config().job["job"]
+    grace = job.stop.grace.model_copy(update={"interrupt_s": 0, "terminate_s": 0})
+    stop = job.stop.model_copy(update={"grace": grace})
+    return config().model_copy(update={"job": {"job": job.model_copy(update={"stop": stop})}})
+
+
+def test_the_oracle_sees_a_grace_that_was_cut_short() -> None:
+    """By the world's own time, whatever the controller's clocks say."""
+    runs = [simulate_whole(seed, impatient()) for seed in range(6)]
+    found = [text for run in runs for text in run.findings]
+    assert any("after the signal before it" in text for text in found)
+
+
+def host_of(world: World, *, die: float = 0.0) -> SimulatedHost:
+    """A line that holds, and a controller that dies as often as is said."""
+    odds = Odds(die=die, full=0, jump=0, garble=0, meddling="none", meddling_at=0)
+    random = Random(3)  # noqa: S311 - repeatable on purpose
+    controller = Controller(random, odds)
+    disk = FaultyDisk(controller, random)
+    return SimulatedHost(world, controller, disk, WorldClock(world), random, 0.0, 1)
+
+
+def request_for(command: ListProcesses | SignalProcess) -> Request:
+    """As the executor would send it."""
+    return Request(command.argv(), command.stdin(), 1_000, "n")
+
+
+async def test_a_request_before_its_intent_is_durable_is_noticed() -> None:
+    """Each request needs one more durable intent."""
+    world = World()
+    draw_world(Random(5), world)  # noqa: S311
+    host = host_of(world)
+    host.disk.intents = 1
+    await host.run(request_for(ListProcesses()), Kept())
+    assert host.unannounced == 0
+    await host.run(request_for(ListProcesses()), Kept())
+    assert host.unannounced == 1
+
+
+async def test_the_commands_own_parsers_read_what_a_simulated_host_says() -> None:
+    """Whole rows with masks, and the end line; a look's own process is in none of them."""
+    world = World()
+    draw_world(Random(5), world)  # noqa: S311
+    sink = Kept()
+    answer = await host_of(world).run(request_for(ListProcesses()), sink)
+    assert isinstance(answer, Ended)
+    seen = ListProcesses().parse(completed(sink))
+    assert isinstance(seen, ProcessTable)
+    assert seen.complete
+    assert {row.pid for row in seen.processes} == {1, *world.processes}
+    trainer = world.trainer
+    assert trainer is not None
+    row = next(row for row in seen.processes if row.pid == trainer.process.pid)
+    assert 10 in row.signals_caught
+    assert row.cmdline == trainer.process.cmdline
+
+
+def completed(sink: Kept) -> Completed:
+    """What a parser is given."""
+    return Completed(0, bytes(sink.out), b"")
+
+
+@pytest.mark.parametrize("boot", [False, True])
+async def test_after_a_restart_the_old_identity_is_refused(boot: bool) -> None:  # noqa: FBT001
+    """Though pid and start ticks may come again, namespace and boot do not."""
+    world = World()
+    draw_world(Random(5), world)  # noqa: S311
+    trainer = world.trainer
+    assert trainer is not None
+    victim: Identity = world.identity(trainer.process)
+    world.pass_time(SECOND_US)
+    world.restart(boot=boot)
+    newcomer = world.spawn("innocent", "innocent", ("x",))
+    del world.processes[newcomer.pid]
+    newcomer.pid, newcomer.start_ticks = victim.pid, victim.start_ticks
+    world.processes[newcomer.pid] = newcomer
+    sink = Kept()
+    command = SignalProcess(victim=victim, signal="INT")
+    await host_of(world).run(request_for(command), sink)
+    assert b'"refusal":"identity_changed"' in sink.out
+    assert world.hurt == []
