@@ -7,7 +7,7 @@ here: the protocol (``agentops.server.protocol``), work that outlives a call
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -21,8 +21,9 @@ from agentops.policy.state import PolicyState
 from agentops.recover import Sources
 from agentops.server.answer import Answer, Code, Fault
 from agentops.transport import connector
-from journal import Actor, Clock, Event, HostRef, Journal, NewEvent, Reader
+from journal import Actor, Clock, Event, HostRef, Journal, JournalError, NewEvent, Reader
 from journal.events import Payload
+from journal.upkeep import record_reading
 from reports import Depth
 
 
@@ -78,6 +79,11 @@ class Desk:
         self.ground = ground
         self._doors: dict[str, Executor] = {}
         self._acting: set[str] = set()
+
+    def note_reading(self, purpose: str, query: str) -> None:
+        """Looking is part of the record too; a disk that refuses the note hides nothing."""
+        with suppress(JournalError):
+            record_reading(self.ground.journal, purpose, query)
 
     @property
     def reader(self) -> Reader:

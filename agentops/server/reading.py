@@ -140,6 +140,7 @@ def _page(desk: Desk, asked: ReadJournal) -> Answer:
         {"id": e.id, "ts_us": e.ts_us, "kind": e.kind, "says": desk.ground.says(e)} for e in page
     ]
     left = len(events) - start - len(page)
+    desk.note_reading("journal", incident or "all")
     return Answer(
         ok=True,
         summary=f"{len(page)} of {len(events)} events" + (f"; {left} more follow" if left else ""),
@@ -180,6 +181,7 @@ async def blob(desk: Desk, asked: ReadBlob) -> Answer:
 def _slice(desk: Desk, asked: ReadBlob) -> Answer:
     event = _event(desk.reader, asked.event)
     data = stored(desk.reader, event, asked.name)
+    desk.note_reading("blob", f"{event.id} {asked.name}")
     handle = f"agentops://blob/{event.id}/{asked.name}"
     if asked.grep is not None:
         wanted = asked.grep.encode()
@@ -229,6 +231,7 @@ async def report(desk: Desk, asked: ReadReport) -> Answer:
     reader = desk.reader
     incident = await asyncio.to_thread(incident_named, reader, asked.incident)
     text = await asyncio.to_thread(desk.ground.tells, reader, incident, asked.depth)
+    await asyncio.to_thread(desk.note_reading, "report", f"{incident} {asked.depth}")
     return Answer(
         ok=True,
         summary=f"{asked.depth} of incident {incident}, {len(text)} characters",

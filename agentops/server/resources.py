@@ -32,24 +32,28 @@ def read(desk: Desk, uri: str) -> tuple[str, str]:
     kind, _, rest = uri.removeprefix(_SCHEME).partition("/")
     parts = [unquote(part) for part in rest.split("/")]
     try:
-        match kind, parts:
-            case "event", [name]:
-                event = desk.reader.event(name)
-                text = json.dumps(json.loads(event.line), indent=1, ensure_ascii=False)
-                return "application/json", _bounded(text)
-            case "blob", [name, output]:
-                data = stored(desk.reader, desk.reader.event(name), output)
-                return "text/plain", _bounded(shown(data.decode("utf-8", "backslashreplace")))
-            case "report", [incident]:
-                reader = desk.reader
-                name = incident_named(reader, incident)
-                return "text/markdown", _bounded(desk.ground.tells(reader, name, "incident"))
-            case _:
-                raise MCPError(
-                    wire.INVALID_PARAMS, f"{uri!r}: event/ID, blob/EVENT/NAME, report/ID"
-                )
+        found = _read(desk, uri, kind, parts)
     except (Refused, EventNotFound) as error:
         raise MCPError(wire.INVALID_PARAMS, str(error)) from error
+    desk.note_reading(kind, " ".join(parts))
+    return found
+
+
+def _read(desk: Desk, uri: str, kind: str, parts: list[str]) -> tuple[str, str]:
+    match kind, parts:
+        case "event", [name]:
+            event = desk.reader.event(name)
+            text = json.dumps(json.loads(event.line), indent=1, ensure_ascii=False)
+            return "application/json", _bounded(text)
+        case "blob", [name, output]:
+            data = stored(desk.reader, desk.reader.event(name), output)
+            return "text/plain", _bounded(shown(data.decode("utf-8", "backslashreplace")))
+        case "report", [incident]:
+            reader = desk.reader
+            name = incident_named(reader, incident)
+            return "text/markdown", _bounded(desk.ground.tells(reader, name, "incident"))
+        case _:
+            raise MCPError(wire.INVALID_PARAMS, f"{uri!r}: event/ID, blob/EVENT/NAME, report/ID")
 
 
 def _bounded(text: str) -> str:

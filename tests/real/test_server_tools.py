@@ -220,6 +220,9 @@ async def test_the_journal_is_read_in_pages_by_tools_and_by_address(
     assert "STOPPED" in report.contents[0].model_dump()["text"]
     with pytest.raises(MCPError, match="nothing"):
         await client.read_resource("agentops://blob/nothing/stdout")
+    noted = Reader.open(place.journal).events(kinds={"journal_read"})
+    looks = {event.payload.model_dump()["purpose"] for event in noted}
+    assert {"journal", "blob", "event", "report"} <= looks
     names = {prompt.name for prompt in (await client.list_prompts()).prompts}
     assert names == {"stop_training", "post_kill_check", "incident_review"}
     filled = await client.get_prompt("stop_training", {"host": HOST, "job": JOB})
