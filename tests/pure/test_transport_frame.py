@@ -1,5 +1,6 @@
 """The frame's reader, fed in every cut, and the conclusions that its markers allow."""
 
+import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
@@ -117,6 +118,13 @@ def test_a_layer_that_ends_before_the_begin_marker_sent_nothing() -> None:
     assert isinstance(answer, NotSent)
     assert answer.reason == "layer_down"
     assert "container '201' not running!" in answer.detail
+
+
+@pytest.mark.parametrize("status", [0, 1, 137, 255])
+def test_a_status_without_the_end_marker_is_no_end_whatever_it_is(status: int) -> None:
+    answer = exchange(BEGIN + b"half").conclude(Closed(status, None), 20, "")
+    assert isinstance(answer, Lost)
+    assert answer.reason == "frame_killed"
 
 
 def test_silence_without_a_close_is_lost_and_never_an_end() -> None:
