@@ -4,9 +4,10 @@
 
 For each shape, with random weights made on the card: the target model alone, the drafter alone on
 features that are ready, the loop without a pipeline on one GPU, the pipeline with one GPU doing
-both, and, where there are more GPUs, with targets and drafters apart. Drafter of 5 layers, block
-16, 512 anchors in 8,192 tokens of documents of 2,048. Every row is printed when it is there; the
-JSON file is written after each.
+both, and, where there are more GPUs, with targets and drafters apart and with all doing both. The
+limit is what the slower stage does alone, or both after each other where a GPU does both. Drafter
+of 5 layers, block 16, 512 anchors in 8,192 tokens of documents of 2,048. Every line is printed when
+it is there; the JSON file is written after each.
 """
 
 import argparse
@@ -15,6 +16,7 @@ import json
 import sys
 import tempfile
 import time
+import traceback
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
@@ -29,6 +31,7 @@ from trainer.clock import SystemClock
 from trainer.config import DrafterSettings, PipelineSettings, RunConfig
 from trainer.corpus import Corpus
 from trainer.drafter import Drafter
+from trainer.errors import TrainerError
 from trainer.loading import HuggingFaceBackbone
 from trainer.pipeline.building import PipelinedSteps
 from trainer.run import Opened, RunData
@@ -311,27 +314,22 @@ def piped(run: OnCard, settings: PipelineSettings, seconds: float) -> tuple[floa
 
 
 def splits(gpus: int) -> list[tuple[str, tuple[str, ...], tuple[str, ...]]]:
-    """One GPU doing both, then targets and drafters apart on all of them."""
-    if not torch.cuda.is_available():
+    """Targets and drafters apart on all GPUs; one GPU doing both; every GPU doing both."""
+    if not gpus:
         return [("pipeline, CPU", ("cpu",), ("cpu",))]
-    found = [("pipeline, one GPU both", ("cuda:0",), ("cuda:0",))]
+    names = tuple(f"cuda:{each}" for each in range(gpus))
+    found = []
+    for targets in {2: [1], 4: [2, 3], 8: [5]}.get(gpus, []):
+        what = f"pipeline, {targets} + {gpus - targets}"
+        found.append((what, names[:targets], names[targets:]))
+    found.append(("pipeline, one GPU both", names[:1], names[:1]))
     if gpus > 1:
-        every = tuple(f"cuda:{each}" for each in range(gpus))
-        found.append((f"pipeline, all {gpus} both", every, every))
-    ways = {2: [(1, 1)], 4: [(2, 2), (3, 1)], 8: [(5, 3)]}.get(gpus, [])
-    for targets, drafters in ways:
-        found.append(
-            (
-                f"pipeline, {targets} + {drafters}",
-                tuple(f"cuda:{each}" for each in range(targets)),
-                tuple(f"cuda:{targets + each}" for each in range(drafters)),
-            )
-        )
+        found.append((f"pipeline, all {gpus} both", names, names))
     return found
 
 
 def measure(shape: Shape, seconds: float, keep: Callable[[Measured], None], *, short: bool) -> None:
-    """Every line of one shape."""
+    """Every line of one shape; one that fails is told and left out."""
     with tempfile.TemporaryDirectory() as folder:
         run = opened(shape, Path(folder), short=short)
         log(f"{shape.name}: target model of {shape.layers} layers on {run.device}")
@@ -343,27 +341,50 @@ def measure(shape: Shape, seconds: float, keep: Callable[[Measured], None], *, s
             ("no pipeline, one GPU", plain_loop),
         ):
             peak: list[float] = []
-            with peaks(peak):
+            with telling(what), peaks(peak):
                 step_s = work(run, seconds / 2)
-            alone[what] = row / step_s
-            keep(Measured(shape.name, what, str(run.device), row / step_s, 1e3 * step_s, peak, {}))
+                alone[what] = row / step_s
+                where = str(run.device)
+                keep(Measured(shape.name, what, where, row / step_s, 1e3 * step_s, peak, {}))
             free()
         for what, targets, drafters in splits(torch.cuda.device_count()):
-            settings = PipelineSettings(
-                targets=targets, drafters=drafters, pool_bytes=pool_bytes(run), min_ready=8,
-                token_budget=row,
-            )  # fmt: skip
-            peak = []
-            with peaks(peak):
-                step_s, detail = piped(run, settings, seconds)
-            slower = min(
-                alone["target alone"] * len(targets), alone["drafter alone"] * len(drafters)
-            )
-            rate = min(detail["trained_tokens_per_s"], detail["read_tokens_per_s"])
-            detail["overlap"] = round(rate / slower, 4)
-            devices = f"{'+'.join(targets)} | {'+'.join(drafters)}"
-            keep(Measured(shape.name, what, devices, row / step_s, 1e3 * step_s, peak, detail))
+            with telling(what):
+                keep(split(run, shape, what, targets, drafters, alone, seconds))
             free()
+
+
+def split(
+    run: OnCard, shape: Shape, what: str, targets: tuple[str, ...], drafters: tuple[str, ...],
+    alone: dict[str, float], seconds: float,
+) -> Measured:  # fmt: skip
+    """One line of the pipeline, beside what its slower stage does alone."""
+    row = run.config.row_tokens
+    settings = PipelineSettings(
+        targets=targets, drafters=drafters, pool_bytes=pool_bytes(run), min_ready=8,
+        token_budget=row,
+    )  # fmt: skip
+    peak: list[float] = []
+    with peaks(peak):
+        step_s, detail = piped(run, settings, seconds)
+    rates = (alone["target alone"] * len(targets), alone["drafter alone"] * len(drafters))
+    # A device that does both does one after the other.
+    shares = set(targets) & set(drafters)
+    limit = 1 / sum(1 / rate for rate in rates) if shares else min(rates)
+    rate = min(detail["trained_tokens_per_s"], detail["read_tokens_per_s"])
+    detail["limit_tokens_per_s"] = round(limit)
+    detail["overlap"] = round(rate / limit, 4)
+    devices = f"{'+'.join(targets)} | {'+'.join(drafters)}"
+    return Measured(shape.name, what, devices, rate, 1e3 * step_s, peak, detail)
+
+
+@contextmanager
+def telling(what: str) -> Iterator[None]:
+    """Go on after a failure, for the time on the card is short."""
+    try:
+        yield
+    except (RuntimeError, TrainerError) as error:
+        log(f"{what}: FAILED: {' '.join(str(error).split())[:600]}")
+        traceback.print_exc()
 
 
 def main() -> int:
@@ -383,7 +404,7 @@ def main() -> int:
         log(
             f"{line.shape:9} {line.what:24} {line.tokens_per_s:10,.0f} tok/s"
             f" {line.ms_per_step:8.2f} ms  {line.peak_gib} GiB"
-            + ("" if share is None else f"  {share:.1%} of the slower stage; {line.detail}")
+            + ("" if share is None else f"  {share:.1%} of the limit; {line.detail}")
         )
         options.out.write_text(json.dumps([asdict(each) for each in lines], indent=1) + "\n")
 
