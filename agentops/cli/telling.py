@@ -22,6 +22,7 @@ from agentops.errors import UsageError
 from journal import KeyStore, Reader, verify
 from reports import build_report, render_markdown
 from reports.compliance import Surroundings, comply, render_compliance, unexplained
+from reports.compliance.history import unread
 from reports.digest import digest, render_digest
 from reports.lint import Finding, lint
 from reports.render.overrides import faults
@@ -177,9 +178,13 @@ def _compliance(arguments: argparse.Namespace) -> Status:
                     }
                     for item, answer in answers
                 ],
-                "not_ours": [change.what for change in foreign],
+                "not_ours": [
+                    {"what": one.what, "host": one.host, "events": list(one.refs)}
+                    for one in foreign
+                ],
+                "logs_not_read": list(unread(reader)),
             }
         )
     else:
-        sys.stdout.write(render_compliance(answers, foreign))
+        sys.stdout.write(render_compliance(answers, foreign, unread(reader)))
     return Status.NO if any(answer.status == "fail" for _, answer in answers) else Status.YES

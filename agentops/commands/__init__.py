@@ -8,6 +8,7 @@ from agentops.commands.deploy import DeployFiles
 from agentops.commands.files import FileDigest, TailLog
 from agentops.commands.gpu import GpuProcesses, GpuStatus
 from agentops.commands.heartbeat import ReadHeartbeat
+from agentops.commands.history import HostHistory
 from agentops.commands.host_probe import ProbeHost
 from agentops.commands.inspecting import InspectProcess
 from agentops.commands.kernel_log import KernelLog
@@ -35,6 +36,7 @@ _ALL: tuple[type[Command], ...] = (
     FileDigest,
     GpuProcesses,
     GpuStatus,
+    HostHistory,
     InspectProcess,
     KernelLog,
     Launch,

@@ -2,7 +2,8 @@
 
 from reports.compliance.answers import Answer, Item, Surroundings
 from reports.compliance.check import comply, render_compliance
-from reports.compliance.completeness import Unexplained, unexplained
+from reports.compliance.completeness import unexplained
+from reports.compliance.history import Unexplained
 
 __all__ = [
     "Answer",

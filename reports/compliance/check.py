@@ -3,7 +3,8 @@
 from journal import Reader
 from reports.compliance import acts, keeping
 from reports.compliance.answers import Answer, Item, Records, Surroundings
-from reports.compliance.completeness import Unexplained, unexplained
+from reports.compliance.completeness import unexplained
+from reports.compliance.history import Unexplained
 from reports.render.markdown import escape
 
 ITEMS = tuple(sorted((*acts.ITEMS, *keeping.ITEMS), key=lambda item: item.id))
@@ -18,9 +19,14 @@ def comply(reader: Reader, surroundings: Surroundings) -> tuple[tuple[Item, Answ
 
 
 def render_compliance(
-    found: tuple[tuple[Item, Answer], ...], foreign: tuple[Unexplained, ...] = ()
+    found: tuple[tuple[Item, Answer], ...],
+    foreign: tuple[Unexplained, ...] = (),
+    unread: tuple[str, ...] = (),
 ) -> str:
-    """The answers as Markdown: evidence, not a certificate."""
+    """The answers as Markdown: evidence, not a certificate.
+
+    ``foreign`` is what is not ours, ``unread`` the hosts whose own logs nobody read.
+    """
     tally = dict.fromkeys(("pass", "fail", "not applicable"), 0)
     for _, answer in found:
         tally[answer.status] += 1
@@ -41,9 +47,13 @@ def render_compliance(
         parts.append("| " + " | ".join(cells) + " |")
     parts += ["", "## Not ours", ""]
     parts += [
-        f"- {escape(change.what)} on `{change.host}` [{change.before}][{change.after}]"
+        f"- {escape(change.what)} on `{change.host}` {''.join(f'[{ref}]' for ref in change.refs)}"
         for change in foreign
-    ] or ["No change between complete process tables is without a recorded act."]
+    ] or ["Nothing that was looked at is without a recorded act."]
+    parts += [
+        f"- The own logs of `{host}` were not read: `agentops do host_history --host {host}`"
+        for host in unread
+    ]
     return "\n".join(parts) + "\n"
 
 

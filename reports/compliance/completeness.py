@@ -1,31 +1,31 @@
-"""What happened on a host and is not ours: deaths and reboots that no recorded act explains.
+"""What happened on a host and is not ours: what no recorded act explains.
 
 Here: process tables and boot ids of one host, one after the other, held against signals and
-launches on record. What remains is listed, not judged. Not here: a host's own logs; whoever has
-them reconciles further.
+launches on record. What remains is listed, not judged. Not here: a host's own logs
+(``reports.compliance.history``).
 """
 
 from dataclasses import dataclass
 
 from journal import Event, Reader
 from journal.events import CommandIntended
+from reports.compliance import history
+from reports.compliance.answers import labels
+from reports.compliance.history import Unexplained
 from reports.observed import ProcessKey, key_of, listing, text
 
 
 @dataclass(frozen=True, slots=True)
-class Unexplained:
-    """One change between two readings that no act of ours accounts for."""
-
-    what: str
-    host: str
-    before: str
-    after: str
+class _Seen:
+    event: Event
+    rows: dict[ProcessKey, str]
+    boot: str
 
 
 def unexplained(reader: Reader) -> tuple[Unexplained, ...]:
-    """Processes that went and boots that changed between two complete tables of one host."""
+    """What changed between two complete tables of one host, and what its own logs tell."""
     found: list[Unexplained] = []
-    last: dict[str, tuple[Event, dict[ProcessKey, str], str]] = {}
+    last: dict[str, _Seen] = {}
     signalled: dict[str, set[ProcessKey]] = {}
     for event in reader.events():
         host = event.host.name if event.host else ""
@@ -41,20 +41,18 @@ def unexplained(reader: Reader) -> tuple[Unexplained, ...]:
             continue
         rows = {key: text(row, "comm") or "process" for key, row in table.rows.items()}
         boot = text(value, "boot_id") or "" if isinstance(value, dict) else ""
+        seen = _Seen(event, rows, boot)
         if host in last:
-            found += _changes(host, last[host], (event, rows, boot), signalled.get(host, set()))
-        last[host] = (event, rows, boot)
-    return tuple(found)
+            found += _changes(host, last[host], seen, signalled.get(host, set()))
+        last[host] = seen
+    return (*found, *history.unexplained(reader))
 
 
 def _changes(
-    host: str,
-    before: tuple[Event, dict[ProcessKey, str], str],
-    after: tuple[Event, dict[ProcessKey, str], str],
-    signalled: set[ProcessKey],
+    host: str, before: _Seen, after: _Seen, signalled: set[ProcessKey]
 ) -> list[Unexplained]:
-    first, second = (f"e{e.seq:04d}·{e.leaf[:8]}" for e in (before[0], after[0]))
-    if before[2] != after[2]:
-        return [Unexplained(f"the boot changed to {after[2]}", host, first, second)]
-    gone = sorted(before[1].keys() - after[1].keys() - signalled)
-    return [Unexplained(f"{before[1][key]} {key.pid} went", host, first, second) for key in gone]
+    refs = labels((before.event, after.event))
+    if before.boot != after.boot:
+        return [Unexplained(f"the boot changed to {after.boot}", host, refs)]
+    gone = sorted(before.rows.keys() - after.rows.keys() - signalled)
+    return [Unexplained(f"{before.rows[key]} {key.pid} went", host, refs) for key in gone]

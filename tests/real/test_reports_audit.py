@@ -3,11 +3,13 @@
 from pathlib import Path
 
 import pytest
+from pydantic import JsonValue
 
 from journal import Journal, KeyStore, NewEvent, Reader, Settings
-from journal.events import IncidentClosed, IncidentOpened, JournalRead
+from journal.events import IncidentClosed, IncidentOpened, JournalRead, JsonObject
 from reports.build import build_report
 from reports.compliance import Surroundings, comply, render_compliance, unexplained
+from reports.compliance.history import unread
 from reports.digest import digest, render_digest
 from reports.evidence import gather
 from reports.predicates import registry
@@ -130,3 +132,54 @@ def test_the_digest_counts_incidents_signals_and_what_was_not_verified(tmp_path:
     assert earlier.value["incidents"] == 2
     assert registry.draw(gather(reader, "inc-1"), "incident.earlier").kind == "UNKNOWN"
     assert build_report(reader).incident == "inc-2"
+
+
+def test_what_a_host_s_own_logs_tell_is_ours_or_is_listed(tmp_path: Path) -> None:
+    teller = stories.begin(tmp_path / "j.journal", tmp_path / "keys", "inc-h")
+    teller.tell(IncidentOpened(title="t", job=None))
+    start_ms = teller.clock.now_us // 1_000
+    booted_ms = start_ms - 100_000
+    victim = stories.identity(412, 5_000)  # it began fifty seconds after the boot
+    teller.run("signal_process", None, victims=(victim,), effect="destroys", answer=False)
+    nothing: JsonObject = dict.fromkeys(
+        ("ended_unix_ms", "pid", "uid", "user", "origin", "port", "name", "status")
+    )
+
+    def record(kind: str, at_ms: int, **told: JsonValue) -> JsonObject:
+        return {**nothing, "kind": kind, "at_unix_ms": at_ms, **told}
+
+    us: dict[str, JsonValue] = {"user": "root", "origin": "10.0.0.1", "name": "publickey"}
+    records: list[JsonValue] = [
+        record("ssh", start_ms - 90_000_000, **us, port=1),  # before anything of ours
+        record("ssh", start_ms + 1, **us, port=50_000),  # this very connection
+        record("ssh", start_ms - 500 + 1_000, **us, port=50_001),  # a command followed
+        record("ssh", start_ms + 1, user="eve", origin="10.6.6.6", port=9, name="password"),
+        record("process", booted_ms + 50_000, ended_unix_ms=start_ms + 20, pid=412, name="python3"),
+        record("process", start_ms - 5_000, ended_unix_ms=start_ms + 10, pid=9, uid=0, name="rm"),
+        record("boot", start_ms + 30, name="6.1.0"),
+    ]
+    seen: JsonObject = {
+        "boot_id": stories.BOOT,
+        "now_unix_ms": start_ms,
+        "booted_unix_ms": booted_ms,
+        "wtmp": "read",
+        "ssh_log": "read",
+        "accounting": "denied",
+        "own_address": "10.0.0.1",
+        "own_port": 50_000,
+        "total": len(records),
+        "records": records,
+    }
+    assert unread(teller.journal.reader()) == ("box-200",)
+    teller.run("host_history", {**seen, "now_unix_ms": teller.clock.now_us // 1_000 + 40})
+    teller.journal.close()
+    reader = Reader.open(tmp_path / "j.journal")
+    assert [one.what for one in unexplained(reader)] == [
+        "eve connected from 10.6.6.6 (password)",
+        "rm of user 0 ended",
+        "the machine started (6.1.0)",
+        "not read, so nothing is excluded: accounting",
+    ]
+    assert unread(reader) == ()
+    page = render_compliance((), unexplained(reader))
+    assert "eve connected from 10.6.6.6" in page

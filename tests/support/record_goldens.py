@@ -104,6 +104,7 @@ def staged(place: Mapping[str, object]) -> Iterator[tuple[str, Command]]:
         "ports": {},
         "locks": {"paths": [f"{folder}/train.log", "/nope"]},
         "kernel_log": {},
+        "host_history": {},
         "transfer": {"path": f"{folder}/train.log", "offset": 7, "max_bytes": 20},
         "run_argv": {"argv": ["sh", "-c", "echo out; echo err >&2; exit 7"]},
         "tmux_sessions": {},

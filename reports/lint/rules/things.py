@@ -25,7 +25,8 @@ _AS_PROCESSES = re.compile(
     r"\bprocess(?:es)? ?(?:\(|such as|like|including)[^;)]{0,60}\bthreads?\b", re.IGNORECASE
 )
 _OUTLIVES = re.compile(
-    r"\bthreads?\b[^.;]*\bafter\b[^.;]*\bprocess\w* (?:exit|end|die|is gone|is over|finish)\w*", re.IGNORECASE
+    r"\bthreads?\b[^.;]*\bafter\b[^.;]*\bprocess\w* (?:exit|end|die|is gone|is over|finish)\w*",
+    re.IGNORECASE,
 )
 _NUMBER_OF = re.compile(
     r"\b(single|one|sole|multi|multiple|several|many)[- ]?(?:main )?(process)(?:es)?\b",
