@@ -37,7 +37,7 @@ argv = {argv}
 cwd = "{job}"
 log = "{job}/train.log"
 env = {env}
-start_s = 40
+start_s = 45
 advance_steps = 5
 [[job.dflash.repair]]
 id = "corrected-launcher"
@@ -53,7 +53,7 @@ def run_file(job: Path, options: argparse.Namespace) -> dict[str, object]:
     return {
         "run_id": "gpu-recover", "output_dir": str(job / "out"), "steps": 1_000_000,
         "device": options.device, "threads": 1 if is_cpu else None, "row_tokens": 512,
-        "checkpoint_every": 20, "log_every": 10, "anchors": {"per_row": 32},
+        "checkpoint_every": 20, "log_every": 10, "heartbeat_ms": 0, "anchors": {"per_row": 32},
         "target": {
             "kind": "random", "hidden_size": 64 if is_cpu else options.hidden,
             "intermediate_size": 128 if is_cpu else 4 * options.hidden,
