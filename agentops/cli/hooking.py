@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from agentops.cli.policies import policy_for
+from agentops.cli.printing import emit
 from agentops.cli.status import Status
 from agentops.config import load_settings
 from agentops.errors import AgentopsError
@@ -20,6 +21,8 @@ from agentops.hook.layers import Found, commands, commands_of
 
 _INPUT_MAX = 1_000_000
 _DEPTH_MAX = 6
+# Cursor reads an answer in JSON from every hook; the others want nothing on standard output.
+_CURSOR_EVENT = "beforeShellExecution"
 
 
 def register(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
@@ -38,8 +41,12 @@ def register(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") ->
 
 def _hook(arguments: argparse.Namespace) -> Status:
     words = tuple(arguments.words[1:] if arguments.words[:1] == ["--"] else arguments.words)
-    found = _of_argv(words) if words else _of_input()
+    given = None if words else _input()
+    found = _of_argv(words) if words else _of_value(given, 0)
     line = advice(found, _known())
+    if isinstance(given, dict) and given.get("hook_event_name") == _CURSOR_EVENT:
+        deny = {"permission": "deny", "user_message": line, "agent_message": line}
+        emit({} if line is None else deny)
     if line is None:
         return Status.YES
     sys.stderr.write(line + "\n")
@@ -51,15 +58,13 @@ def _of_argv(words: tuple[str, ...]) -> Iterator[Found]:
     return commands(words[0]) if len(words) == 1 else commands_of(words)
 
 
-def _of_input() -> Iterator[Found]:
+def _input() -> object:
+    """What the message says; text that is no message is a plain command line."""
     text = sys.stdin.buffer.read(_INPUT_MAX).decode("utf-8", "replace")
     try:
-        given = json.loads(text)
+        return json.loads(text)
     except (ValueError, RecursionError):
-        # Not a hook's message; a plain command line is one all the same.
-        yield from commands(text)
-        return
-    yield from _of_value(given, 0)
+        return text
 
 
 def _of_value(given: object, depth: int) -> Iterator[Found]:

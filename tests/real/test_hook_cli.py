@@ -33,15 +33,24 @@ def hook(person: User, message: bytes, *words: str) -> Said:
             "tool_input": {"command": "ssh h nvidia-smi", "description": "harmless"},
         },
         {"tool_name": "shell", "tool_input": {"command": ["bash", "-lc", "ssh h nvidia-smi"]}},
-        {"hook_event_name": "beforeShellExecution", "command": "ssh h nvidia-smi", "cwd": "/"},
     ],
-    ids=["claude-code", "codex", "cursor"],
+    ids=["claude-code", "codex"],
 )  # fmt: skip
 def test_a_message_with_an_act_ends_with_2_and_one_line(
     person: User, message: dict[str, object]
 ) -> None:
     said = hook(person, json.dumps(message).encode())
     said.refused(2, SHOWS)
+
+
+def test_cursor_is_answered_in_json_too(person: User) -> None:
+    message = {"hook_event_name": "beforeShellExecution", "command": "ssh h nvidia-smi"}
+    said = hook(person, json.dumps(message).encode())
+    assert said.status == 2
+    assert said.json["permission"] == "deny"
+    assert SHOWS in said.json["agent_message"]
+    passed = hook(person, json.dumps(message | {"command": "ls"}).encode())
+    assert (passed.status, passed.json) == (0, {})
 
 
 def test_words_are_taken_too_and_a_read_passes_in_silence(person: User) -> None:
