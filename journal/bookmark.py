@@ -111,7 +111,8 @@ def lay_bookmark(layout: Layout, stream: str, start: Start, known: Bookmark) -> 
     """
     known.positions[stream] = start.position
     known.starts[stream] = start
-    starts = read_bookmark(layout).starts | known.starts
+    # Others' starts in the file are newer than what this writer saw when it was opened.
+    starts = known.starts | read_bookmark(layout).starts | {stream: start}
     with suppress(OSError, WriteFailed):
         write_bookmark(layout, Bookmark(known.ledger, known.positions, starts))
 

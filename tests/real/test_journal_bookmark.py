@@ -12,6 +12,7 @@ from journal.errors import Corrupt, DoubleOutcome, DuplicateIdem, HostBlocked, O
 from journal.following import Follower
 from journal.ledger import Ledger
 from tests.support.journals import (
+    ACTOR,
     Place,
     completed,
     intended,
@@ -167,15 +168,25 @@ def test_a_start_whose_root_was_never_sealed_is_not_continued(place: Place) -> N
 
 
 def test_a_writer_keeps_the_starts_that_others_have_laid(place: Place) -> None:
+    """Also one that is newer than what this writer saw when it was opened."""
     other = replace(place.settings, random=Place(place.root, seed=8).settings.random)
-    with place.create() as first:
+
+    def second() -> Journal:
+        return Journal.open(
+            place.path, clock=place.clock, actor=ACTOR, keys=place.keys, settings=other
+        )
+
+    with place.create() as first, second() as beside:
         first.append(intended("c1"), completed("c1"))
-        with Journal.open(
-            place.path, clock=place.clock, actor=first.actor, keys=place.keys, settings=other
-        ) as second:
-            second.append(intended("c2"), completed("c2"))
-            second_stream = second.stream
-    assert set(read_bookmark(place.layout).starts) == {first.stream, second_stream}
+        beside.append(intended("c2"), completed("c2"))
+    old = read_bookmark(place.layout).starts
+    assert set(old) == {first.stream, beside.stream}
+    with place.open():
+        with second() as again:
+            again.append(note("more"))
+        new = read_bookmark(place.layout).starts[again.stream]
+    assert new.size > old[again.stream].size
+    assert read_bookmark(place.layout).starts[again.stream] == new
     with place.open() as journal, pytest.raises(DuplicateIdem):
         journal.append(intended("c2"))
     assert place.verify().status == "intact"
