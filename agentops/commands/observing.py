@@ -15,7 +15,15 @@ from agentops.commands.gpu import GpuProcesses, GpuProcessesSeen, GpuStatus, Gpu
 from agentops.commands.heartbeat import HeartbeatSeen, ReadHeartbeat
 from agentops.commands.host_probe import HostProbed, ProbeHost
 from agentops.commands.processes import ListProcesses, ProcessTable
-from agentops.commands.script import ScriptCommand, parse_rows, python_source
+from agentops.commands.script import (
+    NO_PYTHON,
+    NO_PYTHON_STATUS,
+    ScriptCommand,
+    chosen_argv,
+    parse_rows,
+    python_part,
+    python_source,
+)
 from agentops.commands.space import DiskFree, DiskFreeSeen, SharedMemory, SharedMemorySeen
 from agentops.commands.tmux import TmuxSeen, TmuxSessions
 from journal.events import Effect, Retry
@@ -85,18 +93,22 @@ class Observe(Command):
 
     def argv(self) -> tuple[str, ...]:
         """The driver; the parts' scripts come by stdin."""
-        return ("python3", "-I", "-S", "-c", python_source("observe"))
+        return chosen_argv(python_source("observe"))
 
     def stdin(self) -> bytes:
-        """Each part's name, script and arguments."""
+        """The scripts, each once; then each part's name, the scripts it needs, its arguments."""
         parts = [
-            [part, python_source(*command.python), *command.script_arguments()]
+            [part, command.python, *command.script_arguments()]
             for part, command in self.parts().items()
         ]
-        return json.dumps(parts).encode()
+        names = {name for command in self.parts().values() for name in command.python}
+        scripts = {name: python_part(name) for name in sorted(names)}
+        return json.dumps([scripts, parts]).encode()
 
     def parse(self, completed: Completed) -> Observed | Malformed:
         """Require the last line, then let each part's command read its own rows."""
+        if completed.exit_status == NO_PYTHON_STATUS:
+            return Malformed(NO_PYTHON)
         if completed.exit_status != 0:
             said = completed.stderr[-300:].decode("utf-8", "backslashreplace").strip()
             return Malformed(f"the script ended with status {completed.exit_status}: {said}")

@@ -26,6 +26,7 @@ _RUN = '\n\nif __name__ == "__main__":\n    main()\n'
 _LOCAL_IMPORT = re.compile(r"^from agentops\.\S+ import (?:\([^)]*\)|[^\n(]*)\n", re.MULTILINE)
 _NEEDS_PYTHON = 'echo "python3 3.9 or newer was not found on PATH=$PATH" >&2; exit 69'
 NO_PYTHON_STATUS = 69
+NO_PYTHON = "the host has no python3 3.9 or newer, and this command needs it"
 _TOO_OLD_STATUS = 177
 # The interpreter that would run the script looks at its own version first: a start more, only to
 # ask, would cost as much as the answer.
@@ -47,16 +48,25 @@ def python_source(*names: str) -> str:
 
     Imports of one from another are left out: in one program they need none.
     """
-    folder = files("agentops.commands") / "remote"
-    texts = [(folder / f"{name}.py").read_text("utf-8") for name in names]
-    whole = "".join(text.replace(_RUN, "") for text in texts) + _RUN
-    return _FUTURE + _LOCAL_IMPORT.sub("", whole.replace(_FUTURE, ""))
+    return _FUTURE + "".join(python_part(name).replace(_FUTURE, "") for name in names) + _RUN
+
+
+@cache
+def python_part(name: str) -> str:
+    """One script without its imports of others and without running."""
+    text = (files("agentops.commands") / "remote" / f"{name}.py").read_text("utf-8")
+    return _LOCAL_IMPORT.sub("", text.replace(_RUN, ""))
 
 
 @cache
 def shell_source(name: str) -> str:
     """The named POSIX sh script."""
     return (files("agentops.commands") / "remote" / f"{name}.sh").read_text("utf-8")
+
+
+def chosen_argv(program: str, fallback: str = _NEEDS_PYTHON, *arguments: str) -> tuple[str, ...]:
+    """Run *program* by a new enough Python, else *fallback* by sh."""
+    return (*_CHOSEN, program, fallback, *arguments)
 
 
 def chosen_program(argv: tuple[str, ...]) -> tuple[str, tuple[str, ...]] | None:
@@ -85,12 +95,12 @@ class ScriptCommand(Command):
         """Python's script or the shell's, whichever the host can run."""
         fallback = _NEEDS_PYTHON if self.shell is None else shell_source(self.shell)
         program = python_source(*self.python)
-        return (*_CHOSEN, program, fallback, *self.script_arguments())
+        return chosen_argv(program, fallback, *self.script_arguments())
 
     def parse(self, completed: Completed) -> Observation | Malformed:
         """Require status 0 and the last line, then read the rows."""
         if completed.exit_status == NO_PYTHON_STATUS:
-            return Malformed("the host has no python3 3.9 or newer, and this command needs it")
+            return Malformed(NO_PYTHON)
         if completed.exit_status != 0:
             said = completed.stderr[-300:].decode("utf-8", "backslashreplace").strip()
             return Malformed(f"the script ended with status {completed.exit_status}: {said}")
