@@ -261,9 +261,10 @@ def _one_ahead(batches: Iterator["_Batch"]) -> Iterator["_Batch"]:
 
 
 def _positions(connection: duckdb.DuckDBPyConnection) -> dict[str, _Position]:
+    # The last rows alone are read whole; arg_max would read four columns of a million.
     rows = connection.execute(
-        "SELECT stream, max(seq), arg_max(segment, seq), arg_max(byte_offset, seq), "
-        "arg_max(leaf, seq) FROM event GROUP BY stream"
+        "SELECT stream, seq, segment, byte_offset, leaf FROM event "
+        "JOIN (SELECT stream, max(seq) AS seq FROM event GROUP BY stream) USING (stream, seq)"
     ).fetchall()
     return {
         stream: _Position(seq + 1, segment, at, bytes(leaf))
