@@ -1,7 +1,8 @@
 """The two replay modes that look at outputs: ``reparse`` and ``play``.
 
-Reparse reads every recorded answer with today's parsers; play shows a session as it was seen, or
-writes it as an asciicast for any player. Neither opens a socket nor writes into the journal.
+Reparse reads every recorded answer with today's parsers; play shows a session as it was seen, by
+keys where there is a terminal (``agentops.cli.player``), or writes it as an asciicast for any
+player. Neither opens a socket nor writes into the journal.
 """
 
 import argparse
@@ -11,6 +12,7 @@ import threading
 
 from pydantic import JsonValue, ValidationError
 
+from agentops.cli.player import Player, watch
 from agentops.cli.printing import say
 from agentops.commands import COMMANDS, Completed
 from agentops.commands.base import Malformed
@@ -109,6 +111,11 @@ def play(reader: Reader, arguments: argparse.Namespace) -> None:
         raise UsageError(f"--speed {arguments.speed}: give a number above nought")
     if arguments.cast is not None:
         _write(arguments.cast, cast(reader, incident=arguments.incident))
+        return
+    if sys.stdin.isatty() and sys.stdout.isatty():
+        player = Player(tuple(frames(reader, incident=arguments.incident)), arguments.speed)
+        player.seek(arguments.start)
+        watch(player)
         return
     pause = threading.Event()  # nothing sets it: waiting on it is a pause that Ctrl-C ends
     real = 0.0
