@@ -81,7 +81,10 @@ class Excerpt(_Frozen):
 
 
 class Mark(_Frozen):
-    """A point or a span in a figure: times in milliseconds since the first event."""
+    """A point or a span in a figure: times in milliseconds since the first event.
+
+    A ``gap`` is a reading that was asked for and is missing: the line breaks there.
+    """
 
     row: str
     at_ms: int
@@ -89,7 +92,7 @@ class Mark(_Frozen):
     value: int | None = None
     label: str
     event: str
-    style: Literal["span", "signal", "point", "verdict", "decision", "command"]
+    style: Literal["span", "signal", "point", "verdict", "decision", "command", "gap"]
 
 
 class Figure(_Frozen):

@@ -127,6 +127,14 @@ def gpu_rows(observation: JsonValue) -> list[JsonObject]:
     return [row for row in rows if reading(row, "index") is not None and "memory_used_mib" in row]
 
 
+def shared_memory(observation: JsonValue) -> tuple[int, int] | None:
+    """Bytes in use and in all of a reading of shared memory, or None for anything else."""
+    total, free = number(observation, "total_bytes"), number(observation, "free_bytes")
+    if total is None or free is None or not isinstance(member(observation, "segments"), list):
+        return None
+    return total - free, total
+
+
 def stopped_victims(observation: JsonValue) -> dict[ProcessKey, JsonObject]:
     """Victims of a command that stops several processes, each with the signals that it got."""
     found = {}

@@ -1,26 +1,43 @@
-"""Figures as data: lanes of commands and processes, steps, device memory.
+"""Figures as data: lanes of commands and processes, steps, throughput, device and shared memory.
 
 Here: which marks a figure holds and which event stands behind each. A reading that is missing
 leaves a hole; nothing is interpolated. Not here: drawing (``reports.render.svg``).
 """
 
+import re
 from collections.abc import Iterator
 
 from journal import Event
 from journal.events import DecisionMade, VerdictReached
 from reports.evidence import Evidence, elapsed_ms
 from reports.model import Figure, Mark
-from reports.observed import JsonObject, ProcessKey, gpu_rows, heartbeat, number, reading, text
+from reports.observed import (
+    JsonObject,
+    ProcessKey,
+    gpu_rows,
+    heartbeat,
+    number,
+    reading,
+    shared_memory,
+    text,
+)
 from reports.predicates.progress import gpu_readings, heartbeats
 from reports.predicates.signals import listings, signals
 
 _LANES_MAX = 14
+_MIB = 2**20
 _COMMANDS, _DECISIONS, _VERDICTS = "commands", "decisions", "verdicts"
 
 
 def figures(evidence: Evidence) -> tuple[Figure, ...]:
     """The figures that the journal has data for."""
-    made = (lanes(evidence), steps(evidence), *devices(evidence))
+    made = (
+        lanes(evidence),
+        steps(evidence),
+        throughput(evidence),
+        *devices(evidence),
+        shared(evidence),
+    )
     return tuple(figure for figure in made if figure is not None)
 
 
@@ -65,6 +82,36 @@ def steps(evidence: Evidence) -> Figure | None:
     return _line(evidence, "Training step", "step", marks)
 
 
+def throughput(evidence: Evidence) -> Figure | None:
+    """Tokens a second by heartbeat, a small line for each process."""
+    marks = []
+    for event in heartbeats(evidence):
+        beat = heartbeat(evidence.observation(event))
+        said, pid = text(beat, "tokens_per_s"), number(beat, "pid")
+        row = f"pid {pid}" if pid is not None else "training"
+        if said is not None and re.fullmatch(r"\d+(?:\.\d+)?", said):
+            rate = int(said.partition(".")[0])
+            marks.append(_point(evidence, event, row, rate, f"{said} tokens/s"))
+        else:
+            marks.append(_gap(evidence, event, row))
+    marks += _unanswered(evidence, "read_heartbeat", marks)
+    return _small(_line(evidence, "Throughput", "tokens/s", marks))
+
+
+def shared(evidence: Evidence) -> Figure | None:
+    """Shared memory in use, a small line for each host."""
+    marks = []
+    for event in evidence.events:
+        found = shared_memory(evidence.observation(event))
+        if found is not None:
+            host = event.host.name if event.host else "host"
+            used = found[0] // _MIB
+            label = f"{used} of {found[1] // _MIB} MiB"
+            marks.append(_point(evidence, event, f"shm {host}", used, label))
+    marks += _unanswered(evidence, "shared_memory", marks)
+    return _small(_line(evidence, "Shared memory in use", "MiB", marks))
+
+
 def devices(evidence: Evidence) -> Iterator[Figure | None]:
     """Memory of each device, one line a device."""
     marks = []
@@ -73,13 +120,32 @@ def devices(evidence: Evidence) -> Iterator[Figure | None]:
             used, index = reading(row, "memory_used_mib"), reading(row, "index")
             if used is not None:
                 marks.append(_point(evidence, event, f"device {index}", used, f"{used} MiB"))
-    figure = _line(evidence, "Device memory in use", "MiB", marks)
-    yield figure.model_copy(update={"figure": "multiples"}) if figure else None
+    marks += _unanswered(evidence, "gpu_status", marks)
+    yield _small(_line(evidence, "Device memory in use", "MiB", marks))
+
+
+def _small(figure: Figure | None) -> Figure | None:
+    """The figure as small lines on one scale, a row each."""
+    return figure.model_copy(update={"figure": "multiples"}) if figure else None
+
+
+def _unanswered(evidence: Evidence, command: str, marks: list[Mark]) -> Iterator[Mark]:
+    """A gap in every row where a reading was asked for and did not come."""
+    rows = dict.fromkeys(mark.row for mark in marks)
+    for thread in evidence.commands:
+        if thread.name == command and thread.observed is None:
+            yield from (_gap(evidence, thread.first, row) for row in rows)
+
+
+def _gap(evidence: Evidence, event: Event, row: str) -> Mark:
+    at = _at(evidence, event)
+    return Mark(row=row, at_ms=at, label="no reading", event=event.id, style="gap")
 
 
 def _line(evidence: Evidence, title: str, unit: str, marks: list[Mark]) -> Figure | None:
-    if not marks:
+    if all(mark.value is None for mark in marks):
         return None
+    marks = sorted(marks, key=lambda mark: mark.at_ms)
     return Figure(
         figure="line",
         title=title,

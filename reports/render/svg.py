@@ -127,8 +127,10 @@ def _multiples(figure: Figure) -> Iterator[Markup]:
             '<text class="name" x="{t}" y="{y}" text-anchor="end">{name}</text>'
         ).format(g=_GUTTER, r=_WIDTH - _RIGHT, y=base, t=_GUTTER - 10, name=row)
         heights = [base - (_MULTIPLE - 14) * (m.value or 0) // high for m in marks]
-        points = " ".join(f"{_x(figure, m.at_ms)},{y}" for m, y in zip(marks, heights, strict=True))
-        yield Markup('<polyline class="line s0" points="{p}"/>').format(p=points)
+        yield from _runs(figure, row, 0, {id(m): y for m, y in zip(marks, heights, strict=True)})
+        for gap in (m for m in figure.marks if m.row == row and m.style == "gap"):
+            cross = Markup('<path class="gap" d="M{x} {y} m-3 -3 l6 6 m0 -6 l-6 6"/>')
+            yield _linked(gap, cross.format(x=_x(figure, gap.at_ms), y=base - 4))
         for mark, y in zip(marks, heights, strict=True):
             dot = Markup('<circle class="dot s0" cx="{x}" cy="{y}" r="3"/>')
             yield _linked(mark, dot.format(x=_x(figure, mark.at_ms), y=y))
@@ -141,6 +143,20 @@ def _multiples(figure: Figure) -> Iterator[Markup]:
                 a="start" if after else "end",
                 t=f"{marks[-1].value} {figure.unit}",
             )
+
+
+def _runs(figure: Figure, row: str, style: int, heights: dict[int, int]) -> Iterator[Markup]:
+    """A row's line, broken where a reading is missing; a lone reading is its dot alone."""
+    run: list[str] = []
+    for mark in [*(m for m in figure.marks if m.row == row), None]:
+        if mark is not None and id(mark) in heights:
+            run.append(f"{_x(figure, mark.at_ms)},{heights[id(mark)]}")
+            continue
+        if len(run) > 1:
+            yield Markup('<polyline class="line s{n}" points="{p}"/>').format(
+                n=style, p=" ".join(run)
+            )
+        run = []
 
 
 def _line(figure: Figure) -> Iterator[Markup]:
@@ -167,8 +183,7 @@ def _line(figure: Figure) -> Iterator[Markup]:
         )
     for place, row in enumerate(figure.rows):
         marks = [m for m in figure.marks if m.row == row and m.value is not None]
-        points = " ".join(f"{_x(figure, m.at_ms)},{y(m.value or 0)}" for m in marks)
-        yield Markup('<polyline class="line s{n}" points="{p}"/>').format(n=place % 6, p=points)
+        yield from _runs(figure, row, place % 6, {id(m): y(m.value or 0) for m in marks})
         for mark in marks:
             dot = Markup('<circle class="dot s{n}" cx="{x}" cy="{y}" r="4"/>').format(
                 n=place % 6, x=_x(figure, mark.at_ms), y=y(mark.value or 0)
