@@ -354,6 +354,46 @@ def test_a_failure_in_any_thread_ends_all_and_names_the_stage(tmp_path: Path, st
     assert _nobody_is_left()
 
 
+def test_only_one_thread_compiles_at_a_time(tmp_path: Path) -> None:
+    """A first pass that fails when another is in one, as tracers do."""
+    both = {"drafters": ["cpu"] * 4}
+    inside = threading.Lock()
+    firsts: list[str] = []
+    with opened_steps(tmp_path, both, rows_per_step=4, steps=3) as steps:
+        for replica in steps.pipeline.replicas:
+            drafting = replica.drafting
+            drafting.accumulate = partial(  # type: ignore[method-assign]
+                _tracing, drafting.accumulate, inside, firsts
+            )
+        losses_of(steps, 3)
+    assert len(set(firsts[:4])) == 4
+
+
+def _tracing(
+    accumulate: Callable[..., Any], inside: threading.Lock, firsts: list[str], *given: Any
+) -> Any:
+    name = threading.current_thread().name
+    if name in firsts:
+        return accumulate(*given)
+    assert inside.acquire(blocking=False), "two threads trace at once"
+    try:
+        firsts.append(name)
+        return accumulate(*given)
+    finally:
+        inside.release()
+
+
+def test_the_target_model_is_what_it_was(tmp_path: Path) -> None:
+    with opened_steps(tmp_path, {"targets": ["cpu", "cpu"]}, steps=STEPS) as steps:
+        model = steps._target.backbone.model  # type: ignore[attr-defined]
+        before = {name: value.clone() for name, value in model.state_dict().items()}
+        ids = torch.arange(12)[None]
+        said = steps._target.logits(ids)
+        losses_of(steps, STEPS)
+        assert torch.equal(steps._target.logits(ids), said)
+        assert all(torch.equal(value, before[name]) for name, value in model.state_dict().items())
+
+
 def test_documents_that_are_not_finite_are_left_out_and_the_rest_is_trained(tmp_path: Path) -> None:
     with opened_steps(tmp_path, steps=STEPS) as steps:
         worker = steps.pipeline.targets[0]

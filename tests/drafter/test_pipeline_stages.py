@@ -22,6 +22,7 @@ from trainer.corpus import Corpus
 from trainer.pipeline.arena import Arena
 from trainer.pipeline.building import stages_for
 from trainer.pipeline.crew import Crew, EndedError, StageFailedError
+from trainer.pipeline.graphs import Captured, GraphedRead
 from trainer.pipeline.jobs import Job, Wanted
 from trainer.pipeline.lanes import CpuLane, Lane
 from trainer.pipeline.pool import Key
@@ -248,6 +249,59 @@ def test_a_slow_copier_holds_up_the_target_at_the_permitted_number(
         device.thaw()
         found.wait(lambda: found.stages.pool.ready == 32)
     assert found.stages.copies.most == 2
+
+
+def test_a_slow_target_takes_fewer_jobs_and_none_twice(stage: Callable[..., Stage]) -> None:
+    """One queue for both: the slow one holds up its own jobs alone."""
+    found = stage()
+    turn = threading.Event()
+    slow = IdentityTarget(found.target.width)
+
+    def slowly(ids_BS: Tensor) -> Reading:
+        # Until the other has nothing left to do.
+        assert turn.wait(60)
+        return slow(ids_BS)
+
+    other = TargetWorker("target 1", slowly, CpuLane(), CpuLane(), found.stages)
+    found.jobs(15)
+    found.stages.crew.start("target 1", other.work)
+    found.stages.crew.start("copier 1", other.copy)
+    found.wait(lambda: found.stages.jobs.waiting == 14)
+    found.start()
+    found.wait(lambda: found.stages.pool.ready == 56)
+    turn.set()
+    found.wait(lambda: found.stages.pool.ready == 60)
+    assert (len(slow.read_shapes), len(found.target.read_shapes)) == (1, 14)
+    assert all(_is_right(found, document) for document in range(60))
+
+
+def test_another_shape_than_a_graphs_is_read_eagerly_and_counted() -> None:
+    """The graph is played by one that refuses every shape but its own."""
+    read = IdentityTarget(4)
+    replayed: list[tuple[int, int]] = []
+
+    class Played(GraphedRead):
+        def _capture(self, shape: tuple[int, int], ids_BS: Tensor) -> None:
+            self._graphs[shape] = Captured(_Graph(replayed, shape), ids_BS.clone(), read(ids_BS))
+
+    graphed = Played(read, {(4, 32), (2, 64)}, threading.Lock())
+    for rows, length in ((4, 32), (3, 32), (4, 32), (2, 64), (2, 32), (1, 64)):
+        reading = graphed(torch.zeros(rows, length, dtype=torch.int64))
+        assert reading.taps_BSF.shape[:2] == (rows, length)
+    assert replayed == [(4, 32), (4, 32), (2, 64)]
+    assert graphed.eager == 3
+
+
+@dataclass
+class _Graph:
+    """A graph without a GPU: counts its replays."""
+
+    replayed: list[tuple[int, int]]
+    shape: tuple[int, int]
+
+    def replay(self) -> None:
+        """Count."""
+        self.replayed.append(self.shape)
 
 
 def test_a_batch_that_does_not_fit_in_memory_is_read_in_halves(stage: Callable[..., Stage]) -> None:

@@ -9,7 +9,7 @@ import threading
 from collections.abc import Callable
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol
 
 import torch
 from torch import Tensor
@@ -20,11 +20,19 @@ from trainer.target import Reading
 _WARM_UPS = 2
 
 
+class Replays(Protocol):
+    """What a captured graph is asked for."""
+
+    def replay(self) -> None:
+        """Launch it."""
+        ...
+
+
 @dataclass(frozen=True)
 class Captured:
     """One shape's graph with the buffers that it reads and writes."""
 
-    graph: torch.cuda.CUDAGraph
+    graph: Replays
     ids_BS: Tensor
     reading: Reading
 
