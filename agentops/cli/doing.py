@@ -3,17 +3,14 @@
 import argparse
 import asyncio
 import json
-import types
 from pathlib import Path
-from typing import Union, get_args, get_origin
 
-from pydantic import ValidationError
-from pydantic.fields import FieldInfo
 from rich.table import Table
 
 from agentops.approvals import Waits, Wish, carry_out
 from agentops.cli import fleet
 from agentops.cli.approving import card_fields, show_card
+from agentops.cli.command_arguments import argument_fields, build_command, model_named
 from agentops.cli.context import (
     add_journal_option,
     add_json_option,
@@ -21,6 +18,7 @@ from agentops.cli.context import (
     resolve_incident,
     settings_for,
 )
+from agentops.cli.fetching import fetch_whole
 from agentops.cli.policies import policy_for
 from agentops.cli.printing import console, emit, say, shown
 from agentops.cli.status import Status, of_outcome
@@ -57,13 +55,16 @@ def register(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") ->
         action="append",
         default=[],
         metavar="KEY=VALUE",
-        help="one argument; lists and objects as JSON; KEY=@FILE takes what the file holds",
+        help="one argument; a list takes JSON or may be given again; KEY=@FILE takes a file's text",
     )
     do.add_argument(
         "--reason",
         default="asked for on the command line",
         metavar="TEXT",
         help="why; it goes on record",
+    )
+    do.add_argument(
+        "--save", type=Path, metavar="FILE", help="with transfer: fetch the whole file into this"
     )
     do.add_argument("--incident", metavar="ID", help="the incident that it belongs to")
     do.add_argument("--plan", action="store_true", help="show what would be sent; send nothing")
@@ -111,20 +112,25 @@ def _do(arguments: argparse.Namespace) -> Status:
                 wish, executor=executor, journal=journal, clock=SystemClock(), config=config
             )
 
+        if arguments.save is not None and arguments.hosts is not None:
+            raise UsageError("--save takes the file of one host: give --host")
         if arguments.hosts is not None:
             return fleet.run(
                 executor, act, wishes, at_once=arguments.at_once, as_json=arguments.json
             )
-        done = asyncio.run(_close_after(executor, act, wishes[0]))
+        done = asyncio.run(_close_after(executor, act, wishes[0], arguments.save))
         if isinstance(done, Waits):
             return _tell_waiting(journal, done, as_json=arguments.json)
         outputs = _outputs(journal, done)
-    return _report(command, host, done, outputs, as_json=arguments.json)
+    saved: Path | None = arguments.save
+    return _report(command, host, done, outputs, as_json=arguments.json, saved=saved)
 
 
-async def _close_after(executor: Executor, act: fleet.Act, wish: Wish) -> Executed | Waits:
+async def _close_after(
+    executor: Executor, act: fleet.Act, wish: Wish, save: Path | None
+) -> Executed | Waits:
     try:
-        return await act(wish)
+        return await (act(wish) if save is None else fetch_whole(wish, act, save))
     finally:
         await executor.close()
 
@@ -141,70 +147,6 @@ def _tell_waiting(journal: Journal, waits: Waits, *, as_json: bool) -> Status:
     say(f"nothing was sent; a person says yes with: agentops approve {name}")
     say("then run the same command again; it acts once")
     return Status.WAITS
-
-
-def build_command(name: str, pairs: list[str]) -> Command:
-    """A typed command from ``KEY=VALUE`` pairs.
-
-    Raises:
-        UsageError: unknown command or argument, or a value that does not fit; names all three.
-    """
-    model = _model(name)
-    given: dict[str, object] = {}
-    for pair in pairs:
-        key, equals, text = pair.partition("=")
-        if not equals:
-            raise UsageError(f"--arg {pair!r}: write KEY=VALUE")
-        given[key] = _value(model, key, _text_of(key, text))
-    try:
-        return model.model_validate(given)
-    except ValidationError as error:
-        first = error.errors(include_url=False)[0]
-        field = ".".join(str(part) for part in first["loc"]) or name
-        known = ", ".join(_fields(model)) or "none"
-        raise UsageError(
-            f"{name}: {field}: {first['msg']} (value {first['input']!r}; arguments: {known})"
-        ) from error
-
-
-def _text_of(key: str, text: str) -> str:
-    """The text itself, or for @FILE what the file holds; @@ begins a text that begins with @."""
-    if not text.startswith("@") or text.startswith("@@"):
-        return text.removeprefix("@") if text.startswith("@@") else text
-    path = Path(text[1:])
-    try:
-        return path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise UsageError(f"--arg {key}={text}: cannot be read: {error}") from error
-
-
-def _model(name: str) -> type[Command]:
-    model = COMMANDS.get(name)
-    if model is None:
-        raise UsageError(f"command {name!r} is not known; one of {', '.join(sorted(COMMANDS))}")
-    return model
-
-
-def _value(model: type[Command], key: str, text: str) -> object:
-    """Text stays text for a text argument; anything else is read as JSON where it is JSON."""
-    field = _fields(model).get(key)
-    if field is not None and str in _plain_types(field.annotation):
-        return text
-    try:
-        return json.loads(text)
-    except ValueError:
-        return text
-
-
-def _fields(model: type[Command]) -> dict[str, FieldInfo]:
-    """The command's arguments by the names that a person types."""
-    return {field.alias or name: field for name, field in model.model_fields.items()}
-
-
-def _plain_types(annotation: object) -> tuple[object, ...]:
-    if get_origin(annotation) in (Union, types.UnionType):
-        return get_args(annotation)
-    return (annotation,)
 
 
 def _plan(command: Command, host: Host, *, as_json: bool) -> Status:
@@ -247,11 +189,21 @@ def _outputs(journal: Journal, executed: Executed) -> dict[str, str]:
 
 
 def _report(
-    command: Command, host: Host, executed: Executed, outputs: dict[str, str], *, as_json: bool
+    command: Command,
+    host: Host,
+    executed: Executed,
+    outputs: dict[str, str],
+    *,
+    as_json: bool,
+    saved: Path | None,
 ) -> Status:
     outcome = executed.outcome
     status = of_outcome(outcome.kind)
-    observation = executed.observation
+    seen = executed.observation
+    observation = None if seen is None else seen.model_dump(mode="json")
+    if observation is not None and saved is not None and saved.exists():
+        # The last part's bytes are in the file now.
+        observation = {**observation, "content_base64": "", "saved": str(saved)}
     if as_json:
         emit(
             {
@@ -261,7 +213,7 @@ def _report(
                 "authorization": executed.authorization.answer,
                 "rule": executed.authorization.rule,
                 "says": summary(outcome),
-                "observation": None if observation is None else observation.model_dump(mode="json"),
+                "observation": observation,
                 "events": [event.id for event in executed.events],
                 "output": outputs,
             }
@@ -269,7 +221,7 @@ def _report(
         return status
     say(f"{command.name} on {host.name}: {summary(outcome)} [{outcome.id}]")
     if observation is not None:
-        print(json.dumps(observation.model_dump(mode="json"), indent=2))  # noqa: T201
+        print(json.dumps(observation, indent=2))  # noqa: T201
     elif outputs.get("stderr"):
         say(outputs["stderr"])
     return status
@@ -278,7 +230,7 @@ def _report(
 def _commands(arguments: argparse.Namespace) -> Status:
     names = sorted(COMMANDS) if arguments.name is None else [arguments.name]
     for name in names:
-        _model(name)
+        model_named(name)
     if arguments.json:
         emit(
             {
@@ -298,7 +250,7 @@ def _commands(arguments: argparse.Namespace) -> Status:
         table.add_row(
             name,
             f"{model.effect} ({model.intrusiveness})",
-            ", ".join(_fields(model)),
+            ", ".join(argument_fields(model)),
             str(model.definition()["summary"]),
         )
     console().print(table)

@@ -10,7 +10,8 @@ from agentops.commands.metrics import cards
 from agentops.commands.script import ScriptCommand, only
 from journal.events import Effect, Retry
 
-_PART_MAX = 8 * 1024 * 1024
+# As base64 it has to stay below what a journal keeps of one output (8 MiB).
+PART_BYTES_MAX = 4 * 1024 * 1024
 
 
 class Transferred(Observation):
@@ -23,7 +24,7 @@ class Transferred(Observation):
 
 
 class Transfer(ScriptCommand):
-    """Fetch at most 8 MiB of a file from an offset, with the digest of the whole file."""
+    """Fetch at most 4 MiB of a file from an offset, with the digest of the whole file."""
 
     name: ClassVar[str] = "transfer"
     effect: ClassVar[Effect] = "observes"
@@ -39,7 +40,7 @@ class Transfer(ScriptCommand):
     """The file."""
     offset: Count = 0
     """Where to begin, in bytes."""
-    max_bytes: int = Field(default=1024 * 1024, ge=1, le=_PART_MAX)
+    max_bytes: int = Field(default=1024 * 1024, ge=1, le=PART_BYTES_MAX)
     """How much at most."""
 
     def script_arguments(self) -> tuple[str, ...]:
