@@ -173,7 +173,7 @@ class PipelineSettings:
         pool_bytes: Host memory for features between the two; pinned where there is a GPU.
         min_ready: Documents among which the next is drawn; mixes what is batched by length.
         page_tokens: Tokens of a page of that memory.
-        buckets: Lengths that documents are padded to; powers of two when empty.
+        buckets: Lengths that documents are padded to; when empty, powers of two and halves between.
         token_budget: Most tokens, padding included, that a target model reads at once.
         max_batch_size: Most documents that it reads at once.
         window: Documents that are sorted by length before batching.

@@ -268,8 +268,13 @@ class _Rows:
 
 
 def _powers(longest: int) -> tuple[int, ...]:
-    """Powers of two up to the first that holds ``longest``."""
+    """Powers of two and halves between them, up to the first that holds ``longest``.
+
+    >>> _powers(100)
+    (32, 48, 64, 96, 128)
+    """
     sizes = [_SHORTEST_BUCKET]
     while sizes[-1] < longest:
-        sizes.append(2 * sizes[-1])
+        power = 1 << (sizes[-1].bit_length() - 1)
+        sizes.append(power + power // 2 if sizes[-1] == power else 2 * power)
     return tuple(sizes)
