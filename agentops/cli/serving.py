@@ -59,13 +59,12 @@ def _mcp(arguments: argparse.Namespace) -> Status:
             return Status.YES
         path = arguments.token_file or settings.places.state / "mcp-token"
         token = token_in(path)
-        say(f"the bearer token is in {path}")
         asyncio.run(
             serve_http(
                 ground,
                 port=arguments.port,
                 token=token,
-                ready=lambda address: say(f"serving {address}"),
+                ready=lambda address: say(f"serving {address}; the bearer token is in {path}"),
             )
         )
     return Status.YES

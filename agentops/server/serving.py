@@ -9,7 +9,9 @@ import secrets
 import socket
 from collections.abc import Callable
 from pathlib import Path
+from typing import cast
 
+import anyio
 import uvicorn
 from mcp.server.stdio import stdio_server
 from mcp.server.transport_security import TransportSecuritySettings
@@ -18,6 +20,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from agentops.errors import UsageError
 from agentops.server.desk import Ground
+from agentops.server.incoming import standard_input
 from agentops.server.protocol import opened
 
 LOOPBACK = "127.0.0.1"
@@ -28,8 +31,11 @@ _TOKEN_CHARS_MIN = 32
 
 async def serve_streams(ground: Ground) -> None:
     """Serve one client over standard input and output until it closes them."""
-    async with opened(ground) as server, stdio_server() as (incoming, outgoing):
-        await server.run(incoming, outgoing, server.create_initialization_options())
+    async with opened(ground) as server, standard_input() as lines:
+        # The SDK iterates over the lines and does nothing else with them.
+        stream = None if lines is None else cast("anyio.AsyncFile[str]", lines)
+        async with stdio_server(stdin=stream) as (incoming, outgoing):
+            await server.run(incoming, outgoing, server.create_initialization_options())
 
 
 async def serve_http(

@@ -97,7 +97,7 @@ def served(user: User, *options: str) -> Iterator[Served]:
 
     def address() -> str | None:
         assert process.poll() is None, log.read_text()
-        found = re.search(r"serving (http://\S+)", log.read_text())
+        found = re.search(r"serving (http://[^\s;]+)", log.read_text())
         return None if found is None else found[1]
 
     try:
