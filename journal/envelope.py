@@ -163,8 +163,8 @@ class Envelope(_Strict):
     incident: str | None = None
     cause: str | None = None
     idem: str | None = None
-    out: dict[str, _OutField] = {}
-    redact: dict[str, int] = {}
+    out: dict[str, _OutField] = Field(default_factory=dict)
+    redact: dict[str, int] = Field(default_factory=dict)
     data: dict[str, JsonValue]
 
 
@@ -236,15 +236,17 @@ def _line(draft: Draft, kind: str, schema: int, stream: str, seq: int, prev: str
     )
 
 
-def read_line(line: bytes) -> Event:
+def read_line(line: bytes, *, parsed: bool = False) -> Event:
     """The event that a line holds, its payload brought up to the present schema.
+
+    parsed says that ``journal.lines.parse`` took the line, so that its values are in the profile.
 
     Raises:
         LineProfileError: The line is not an event, or of a newer version than this software.
     """
     try:
         fields = Envelope.model_validate_json(line)
-        payload = _payload(fields)
+        payload = _payload(fields, parsed=parsed)
     except ValidationError as error:
         first = error.errors()[0]
         place = ".".join(str(part) for part in first["loc"])
@@ -288,13 +290,13 @@ def outputs_of(line: bytes) -> dict[str, OutputRef]:
         raise LineProfileError(f"not an event: out: {error.errors()[0]['msg']}") from error
 
 
-def _payload(fields: Envelope) -> Payload:
+def _payload(fields: Envelope, *, parsed: bool) -> Payload:
     model = PAYLOADS.get(fields.kind)
     if model is None:
         raise LineProfileError(f"unknown kind {fields.kind!r}: written by newer software?")
     data = upcast(fields.kind, fields.schema_number, fields.data)
     # canonical refuses floats, which pydantic lets pass inside JSON values
-    return model.model_validate_json(canonical(data))
+    return model.model_validate_json(encoded(data) if parsed else canonical(data))
 
 
 @lru_cache

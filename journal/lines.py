@@ -15,7 +15,8 @@ from pydantic import JsonValue
 from journal.errors import LineProfileError
 from journal.events import JsonObject
 
-INTEGER_BOUND = 2**53  # beyond it, JavaScript's numbers and IEEE doubles round
+_SAFE_BITS = 53  # beyond them, JavaScript's numbers and IEEE doubles round
+INTEGER_BOUND = 2**_SAFE_BITS
 DEPTH_MAX = 64  # deeper nesting would let a hostile line exhaust a parser's stack
 ZERO_LEAF = "0" * 64  # ``prev`` of the first event in a stream
 _PLAIN = (str, bool, type(None))  # nothing about their values can be outside the profile
@@ -133,7 +134,7 @@ def percent_encoded(raw: bytes) -> str:
 
 
 def _check(value: JsonValue, depth: int) -> None:
-    """On every append's way, so plain strings are passed over without a call."""
+    """On every append's way, so plain strings and numbers are passed over without a call."""
     if isinstance(value, int):  # bool is one of them, and in bounds
         if not -INTEGER_BOUND < value < INTEGER_BOUND:
             raise LineProfileError(f"the integer {value} is not below 2**53; write it as a string")
@@ -143,8 +144,9 @@ def _check(value: JsonValue, depth: int) -> None:
         if isinstance(value, dict):
             _check_keys(value)
         for inner in value.values() if isinstance(value, dict) else value:
-            if type(inner) not in _PLAIN:
-                _check(inner, depth + 1)
+            if type(inner) in _PLAIN or (type(inner) is int and inner.bit_length() <= _SAFE_BITS):
+                continue
+            _check(inner, depth + 1)
     elif isinstance(value, float):
         raise LineProfileError(f"{value} is a float; use an integer with its unit, or a string")
     elif not isinstance(value, str | None):

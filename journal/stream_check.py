@@ -138,7 +138,7 @@ class StreamChecker:
         check = self.check
         try:
             parse(stored.line)
-            event = read_line(stored.line)
+            event = read_line(stored.line, parsed=True)
         except LineProfileError as error:
             self._found("LINE_MALFORMED", stored.where, str(error))
             return None
@@ -151,7 +151,8 @@ class StreamChecker:
         else:
             self._check_rules(event, stored)
             self._check_said(event, stored, previous)
-            if self._outputs:
+            self.outputs_read = {}
+            if self._outputs and event.out:
                 self._check_outputs(event)
         if check.finding is not None:
             return None
@@ -220,7 +221,6 @@ class StreamChecker:
 
     def _check_outputs(self, event: Event) -> None:
         folder = self._layout.blobs(event.stream)
-        self.outputs_read = {}
         for name, reference in event.out.items():
             try:
                 self.outputs_read[name] = read_blob(folder, reference)
