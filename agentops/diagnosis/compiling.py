@@ -17,8 +17,8 @@ COMPILING = (
         "F13",
         "info",
         "R4",
-        "recompile_limit",
-        r"torch\._dynamo hit config\.(?:recompile_limit|cache_size_limit) \(\d+\)"
+        "recompile_limit|cache_size_limit",
+        r"torch\._dynamo hit config\.\w*(?:recompile|cache_size)_limit \(\d+\)"
         r"|\bFailOnRecompileLimitHit\b",
         "guards fail again and again, so it recompiles until it falls back to eager",
         "number of recompiles and their last reason; throughput per step",
@@ -38,8 +38,9 @@ COMPILING = (
         "F14",
         "root",
         "R0",
-        "stream is capturing",
-        r"operation not permitted when stream is capturing",
+        "stream is capturing|capturing blocking stream",
+        r"operation (?:not permitted when stream is capturing"
+        r"|would make the legacy stream depend on a capturing blocking stream)",
         "a synchronisation, allocation or copy happened during a graph capture",
         "which thread and device did it; the capture's mode",
         "that the capturing thread did it",
@@ -69,10 +70,21 @@ COMPILING = (
         "root",
         "R0",
         "undefined symbol",
-        r"ImportError: \S+\.so\S*: undefined symbol: \S+",
+        r"(?:ImportError|OSError): \S+\.so\S*: undefined symbol: \S+",
         "an extension was built for another torch",
         "torch's version and ABI flag against the wheel's",
         "a missing system library",
+    ),
+    Row(
+        "library_missing",
+        "root",
+        "R0",
+        "cannot open shared object file",
+        r"(?:ImportError|OSError|error while loading shared libraries): \S+\.so\S*"
+        r": cannot open shared object file",
+        "a shared library is not where the loader looks",
+        "ldd on the file that wants it; the job's LD_LIBRARY_PATH; the library's version elsewhere",
+        "that the package which wants it is broken",
     ),
     Row(
         "F20",
@@ -88,8 +100,9 @@ COMPILING = (
         "F19",
         "root",
         "R0",
-        "no module named",
-        r"ModuleNotFoundError: No module named\b|: No module named [\w.]+$",
+        "no module named|cannot import name",
+        r"ModuleNotFoundError: No module named\b|: No module named [\w.]+$"
+        r"|ImportError: cannot import name '\w+' from",
         "the wrong interpreter, or an environment that is not active",
         "which python /proc/PID/exe shows",
         "that the package is missing on the machine",

@@ -8,9 +8,12 @@ _CHECKED = r"(?i)\b(skipping|ignor\w+|check(?:ing)? for|assert|isnan|if .* is na
 _NOT_FINITE = (
     rf"\b(?:train_)?loss[ =:'\"]+{_NAN}|[Nn]on-finite (?:loss|gradient|grad)"
     rf"|\bgrad_?norm[ =:'\"]+{_NAN}|Loss is {_NAN}"
+    r"|Minimum loss scale reached|\breturned nan values in its \d+th output"
 )
 # "inf" alone would stand in every line of level INFO.
-_NOT_FINITE_NEEDLES = "nan|non-finite|=inf|: inf|loss inf|norm inf|is inf|=-inf|: -inf|' inf"
+_NOT_FINITE_NEEDLES = (
+    "nan|non-finite|=inf|: inf|loss inf|norm inf|is inf|=-inf|: -inf|' inf|loss scale reached"
+)
 
 DATA = (
     Row(
@@ -50,8 +53,11 @@ DATA = (
         "F65",
         "root",
         "R1",
-        "file write failed",
-        r"PytorchStreamWriter failed writing file \S+: file write failed",
+        "file write failed|inline_container|no space left on device|quota exceeded|storagefull",
+        r"PytorchStreamWriter failed writing file \S+: file write failed"
+        r"|enforce fail at inline_container\.cc"
+        r"|\[Errno (?:28|122)\]|\(os error (?:28|122)\)|\bkind: StorageFull\b"
+        r"|\w: No space left on device$",
         "the disk is full, or a quota is reached",
         "free bytes and inodes of the volume that holds the output path",
         "that the disk which was looked at is the one that is full",
@@ -60,11 +66,14 @@ DATA = (
         "F67",
         "root",
         "R1",
-        "deserializing header|metadataincomplete|incomplete metadata|header too small",
+        "deserializing header|metadataincomplete|incomplete metadata|header too small"
+        "|reading zip archive|unpicklingerror|ran out of input",
         r"[Ee]rror while deserializing header: \w+"
         r"|MetadataIncompleteBuffer|incomplete metadata, file not fully covered"
-        r"|\bheader too small\b",
-        "a safetensors file is cut short",
+        r"|\bheader too small\b|PytorchStreamReader failed reading zip archive"
+        r"|UnpicklingError: (?:invalid load key|pickle data was truncated)"
+        r"|EOFError: Ran out of input",
+        "a file of a model or checkpoint is cut short, or is none",
         "its size against the offsets in its header; its hash against a manifest",
         "that the model's code is at fault",
     ),

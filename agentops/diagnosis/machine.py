@@ -17,8 +17,8 @@ MACHINE = (
         "F46",
         "root",
         "R1",
-        "error 802",
-        r"[Ee]rror 802: system not yet initialized",
+        "system not yet initialized",
+        r"[Ee]rror(?: 802)?: system not yet initialized",
         "the fabric manager is missing or of another version",
         "its service's state, and both versions",
         "a fault of the job",
@@ -27,10 +27,13 @@ MACHINE = (
         "F48",
         "root",
         "R5",
-        "driver initialization failed|no devices were found|determine the device handle",
+        "driver initialization failed|no devices were found|determine the device handle"
+        "|no cuda gpus are available|couldn't communicate with the nvidia|no nvidia driver on",
         r"CUDA driver initialization failed, you might not have a CUDA gpu"
         r"|^No devices were found"
-        r"|Unable to determine the device handle for (?:GPU|gpu)",
+        r"|Unable to determine the device handle for (?:GPU|gpu)"
+        r"|: No CUDA GPUs are available|: Found no NVIDIA driver on your system"
+        r"|^NVIDIA-SMI has failed because it couldn't communicate with the NVIDIA driver",
         "no device is reachable from here",
         "nvidia-smi -L on the host and in the container; /dev/nvidia*; the kernel's log",
         "that the machine has no GPU",
@@ -69,9 +72,9 @@ MACHINE = (
         "F53",
         "confirm",
         "R0",
-        "oom-kill:|out of memory: kill",
+        "oom-kill:|out of memory: kill|oom_kill event|oom-kill event",
         r"oom-kill:constraint=CONSTRAINT_\w+.*task=|[Oo]ut of memory: Killed process \d+"
-        r"|Memory cgroup out of memory: Kill(?:ed)? process",
+        r"|Memory cgroup out of memory: Kill(?:ed)? process|Detected \d+ oom[-_]kill event",
         "the kernel killed a process for want of host or cgroup memory",
         "the cgroup's count of oom_kill; /dev/shm counts as well",
         "that GPU memory was short",
@@ -90,10 +93,13 @@ MACHINE = (
         "F55",
         "root",
         "R2",
-        "exitcode|exit code|exit status|exit with|exited|segmentation fault|sigsegv",
+        "exitcode|exit code|exit status|exit with|exited|segmentation fault|bus error|core dumped"
+        "|sigsegv|sigabrt|sigbus|sigill|sigfpe",
         r"exitcode\s*:\s*(?:-11|139|-6|134)\b"
         r"|\bexit(?:ed)? (?:code|status|with code):? (?:-11|139|134)\b"
-        r"|Segmentation fault(?: \(core dumped\))?$|Signal 11 \(SIGSEGV\)",
+        r"|Segmentation fault$|\S +\(core dumped\)(?:\s|$)|^Bus error$|Signal 11 \(SIGSEGV\)"
+        r"|died with <Signals\.SIG(?:SEGV|ABRT|BUS|ILL|FPE): \d+>"
+        r"|\*\*\* SIG(?:SEGV|ABRT|BUS|ILL|FPE) received\b",
         "native code crashed",
         "the core file or last frame; the kernel's segfault line",
         "a hardware fault",
@@ -104,7 +110,8 @@ MACHINE = (
         "R5",
         "exitcode|exit code|exit status|exit with|exited|killed|sigkill",
         r"exitcode\s*:\s*(?:-9|137)\b|\bexit(?:ed)? (?:code|status|with code):? (?:-9|137)\b"
-        r"|^(?:\S+: line \d+:\s+\d+ )?Killed\b(?!:)|Signal 9 \(SIGKILL\)",
+        r"|^(?:\S+: line \d+:\s+\d+ )?Killed(?:\s*$|\s{2,}\S)|Signal 9 \(SIGKILL\)"
+        r"|died with <Signals\.SIGKILL: 9>",
         "something sent SIGKILL",
         "our own journal: did we? the kernel's log: did it? then other actors",
         "that memory ran out: without the kernel's record it is not known",
@@ -114,8 +121,9 @@ MACHINE = (
         "F56",
         "root",
         "R5",
-        "still waiting to acquire lock",
-        r"Still waiting to acquire lock on \S+\.lock \(elapsed: [\d.]+ seconds\)",
+        "still waiting to acquire lock|could not be acquired",
+        r"Still waiting to acquire lock on \S+\.lock \(elapsed: [\d.]+ seconds\)"
+        r"|Timeout: The file lock '[^']+' could not be acquired",
         "a lock is held by a living download, or its file was left behind",
         "who holds it; its age; whether the holder moves bytes",
         "that the lock is stale",

@@ -16,7 +16,12 @@ def _fragmented(found: re.Match[str]) -> bool:
 
 
 _ADVICE = r"(?i)\b(if you (?:see|get)|in case of|retry(?:ing)? on|handler for|except )\b"
-_OOM = r"CUDA out of memory\. Tried to allocate [\d.]+ [KMG]i?B"
+_OOM = r"(?:CUDA|HIP) out of memory\. Tried to allocate [\d.]+ [KMG]i?B"
+# Other runtimes, and the driver itself, say the same without the allocator's numbers.
+_BARE_OOM = (
+    r"(?:CUDA|HIP) error: out of memory\b|RESOURCE_EXHAUSTED: Out of memory"
+    r"|\bOOM when allocating tensor\b|\bcudaErrorMemoryAllocation\b"
+)
 
 MEMORY = (
     Row(
@@ -59,8 +64,8 @@ MEMORY = (
         "F01",
         "root",
         "R0",
-        "out of memory",
-        _OOM,
+        "out of memory|oom when allocating|cudaerrormemoryallocation",
+        rf"{_OOM}|{_BARE_OOM}",
         "the job's own peak does not fit",
         "peak per step and a memory snapshot; the step of earlier failures",
         "a leak, or a foreign process",
@@ -70,8 +75,9 @@ MEMORY = (
         "F05",
         "root",
         "R0",
-        "out of resource",
-        r"out of resource: shared memory, Required: \d+, Hardware limit: \d+",
+        "out of resource|too much shared data",
+        r"out of resource: shared memory, Required: \d+, Hardware limit: \d+"
+        r"|uses too much shared data \(0x",
         "a kernel wants more on-chip shared memory than this GPU has",
         "required against limit; the GPU's architecture",
         "that GPU memory is short: this memory is on the chip, and a restart changes nothing",
@@ -80,18 +86,19 @@ MEMORY = (
         "F07",
         "either",
         "R1",
-        "cublas_status_",
-        r"CUBLAS_STATUS_(?:ALLOC_FAILED|NOT_INITIALIZED)\b",
-        "a cuBLAS handle could not be made: no memory, or an earlier CUDA error",
+        "_status_",
+        r"\bCU(?:BLAS|DNN|SOLVER|SPARSE|FFT)_STATUS_(?:ALLOC_FAILED|NOT_INITIALIZED)\b",
+        "a handle of a CUDA library could not be made: no memory, or an earlier CUDA error",
         "free memory at that time; the first CUDA error of the log",
-        "a fault of cuBLAS",
+        "a fault of that library",
     ),
     Row(
         "F08",
         "root",
         "R1",
         "illegal memory access",
-        r"CUDA error: an illegal memory access was encountered",
+        r"(?:CUDA error|Triton Error \[CUDA\]|cudaErrorIllegalAddress)"
+        r": an illegal memory access was encountered",
         "a kernel reached outside its memory, perhaps long before this line",
         "the same at small size with launch blocking; Xid 31 or 13 at that time",
         "that the line names the kernel at fault: it surfaces later than its cause",
@@ -100,8 +107,10 @@ MEMORY = (
         "F09",
         "root",
         "R0",
-        "device-side assert",
-        r"CUDA error: device-side assert triggered",
+        "device-side assert|assertion",
+        # The kernel's own words come first; the error surfaces at a later call.
+        r"CUDA error: device-side assert triggered"
+        r"|\.cu:\d+: .*\bthread: \[\d+,\d+,\d+\],? Assertion .+ failed",
         "an index was out of range: a label or a token",
         "the last batch's ids against the vocabulary",
         "a hardware fault: the same data will do it again",
@@ -110,9 +119,10 @@ MEMORY = (
         "F11",
         "root",
         "R0",
-        "with cuda capability sm_|no kernel image is available",
+        "with cuda capability sm_|no kernel image is available|only supports",
         r"with CUDA capability sm_\d+ is not compatible with the current PyTorch installation"
-        r"|no kernel image is available for execution on the device",
+        r"|no kernel image is available for execution on the device"
+        r"|\bonly supports (?:\w+ )+GPUs or newer",
         "the wheel holds no kernels for this GPU",
         "torch.cuda.get_arch_list() against the card",
         "a broken card or driver",

@@ -2,13 +2,17 @@
 
 from agentops.diagnosis.signature import Row
 
+_SHM = "/dev/shm/"  # noqa: S108 - as it stands in logs
+
 NETWORK = (
     Row(
         "F22",
         "cascade",
         "R2",
-        "caught collective operation timeout",
-        r"Watchdog caught collective operation timeout: WorkNCCL\(",
+        "caught collective operation timeout|communicator was aborted on rank|timed out waiting",
+        r"Watchdog caught collective operation timeout: WorkNCCL\("
+        r"|NCCL communicator was aborted on rank \d+"
+        r"|Timed out waiting \d+ms for (?:recv|send) operation",
         "some rank stopped before: the others waited for it",
         "the rank that enqueued least; its log, state and Xid in the ten minutes before",
         "a slow network; and a longer timeout is no remedy",
@@ -17,8 +21,8 @@ NETWORK = (
         "F23",
         "root",
         "R1",
-        "shm/nccl-",
-        r"Error while creating shared memory segment /dev/shm/nccl-\S+ .*No space left on device",
+        "no space left on device",
+        rf"{_SHM}\S.*No space left on device|No space left on device\b.*{_SHM}",
         "shared memory (/dev/shm) is full: a model kept there, or what killed jobs left",
         "its free bytes; its files by owner, and which owners are dead",
         "that the disk is full",
@@ -37,8 +41,8 @@ NETWORK = (
         "F27",
         "root",
         "R1",
-        "eaddrinuse",
-        r"port: \d+, useIpv6: \w+, code: -98, name: EADDRINUSE",
+        "eaddrinuse|address already in use",
+        r"(?:errno: |\[Errno |code: -|os error )98\b",
         "the port is held by an old job or by somebody else's",
         "who listens there: identity and age",
         "that the holder is stale: never end a process by its port",
@@ -67,11 +71,14 @@ NETWORK = (
         "F31",
         "cascade",
         "R2",
-        "connection closed by remote peer|socket recv failed",
+        "connection closed by|socket recv failed|or there was a network error|ncclremoteerror"
+        "|got completion from peer",
         r"NCCL WARN .*(?:Connection closed by remote peer|[Ss]ocket recv failed)"
         r"|\bConnection closed by remote peer \S+<\d+>"
         r"|socketProgress: Connection closed by remote peer"
-        r"|\bSocket recv failed\b",
+        r"|\bSocket recv failed\b"
+        r"|\]\s*Connection closed by peer \[|remote process exited or there was a network error"
+        r"|^\s*ncclRemoteError: |Got completion from peer \S+ with status=\d+",
         "a peer has ended",
         "the peer's own log, first",
         "that the network is broken",

@@ -129,7 +129,7 @@ XID = (
         "root",
         "R3",
         "fallen off the bus",
-        r"GPU has fallen off the bus",
+        r"GPU has fallen off the bus(?:\.|,|$| and is not responding)",
         "the GPU has fallen off the bus",
         "the number of devices that the kernel sees",
         "anything about the job: ask the GPU nothing meanwhile",

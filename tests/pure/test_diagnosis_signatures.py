@@ -41,6 +41,12 @@ def test_signature_finds_its_texts_and_no_look_alike(name: str) -> None:
     assert (missed, mistaken) == ([], [])
 
 
+def test_ordinary_lines_that_use_the_same_words_match_nothing() -> None:
+    """Counters, advice, settings and messages of success."""
+    lines = json.loads((GOLDEN.parent / "ordinary.json").read_text(encoding="utf-8"))
+    assert [(line, found(line)) for line in lines if found(line)] == []
+
+
 def test_every_row_says_what_to_check_and_what_not_to_conclude() -> None:
     """No row without its probe and its limit."""
     assert [row.id for row in CATALOGUE if not (row.probe and row.not_proof and row.title)] == []
