@@ -1,17 +1,20 @@
-"""What one-liners do in the same worlds: the commands that this product replaces.
+"""What shell lines do in the same worlds: the commands that this product replaces.
 
-Here: each baseline as a shell text for the innermost layer, and how its author reads the answer.
+Here: each baseline as shell texts for the innermost layer, and how their author reads the answers.
 They go the same way as the engine's commands (SSH, pct) and have no journal. Sources: the three
-commands of the transcripts that this product began with, a corrected one, and a stop by process
-group.
+commands of the transcripts that this product began with, these transcripts' lines one after the
+other, a corrected one, a stop by process group, and one by control group as systemd stops a scope.
 """
 
 import asyncio
 import secrets
 import subprocess
+import tomllib
 from collections.abc import Callable, Mapping
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from functools import partial
+from importlib.resources import files
 from random import Random
 from time import monotonic
 
@@ -19,11 +22,12 @@ from agentops.bench.beside import SCRIPT
 from agentops.bench.judging import Run, Scores, gentleness
 from agentops.bench.running import final_lies, not_staged, timed
 from agentops.bench.scenario import Written
+from agentops.bench.scope import scope
 from agentops.bench.stage import WRAPPER, Stage, set_stage
 from agentops.bench.truth import has_mark
 from agentops.box import Box, Oracle
 from agentops.box.waiting import wait_for
-from agentops.transport import Ended, Request, TransportAnswer, open_transport
+from agentops.transport import Ended, Request, Transport, TransportAnswer, open_transport
 from journal.events import Resolution
 
 _DEADLINE_MS = 90_000
@@ -56,11 +60,17 @@ Reading = Callable[[TransportAnswer, Heard], Resolution]
 
 @dataclass(frozen=True, slots=True)
 class Baseline:
-    """script is filled with the stage's names; one that climbs prints what it sent."""
+    """script is filled with the stage's names; one that climbs prints what it sent.
+
+    before are lines that were typed ahead of it. scoped: the job is started in a control group of
+    its own.
+    """
 
     script: str
     reads: Reading
     climbs: bool = False
+    scoped: bool = False
+    before: tuple[str, ...] = ()
 
 
 def _silence_is_success(_: TransportAnswer, heard: Heard) -> Resolution:
@@ -80,6 +90,13 @@ def _said_clean(answer: TransportAnswer, heard: Heard) -> Resolution:
     """Positive evidence only: the last line says so, and the command ended with 0."""
     ended = isinstance(answer, Ended) and answer.exit_status == 0
     return "STOPPED" if ended and heard.lines[-1:] == ["clean"] else "HANDED_OVER"
+
+
+def recorded() -> Baseline:
+    """The recorded session of an agent with a raw shell; how it read its last answer decides."""
+    file = files("agentops.bench") / "transcripts" / "raw_shell.toml"
+    lines = tuple(row["line"] for row in tomllib.loads(file.read_text("utf-8"))["typed"])
+    return Baseline(lines[-1], _cards_are_empty, before=lines[:-1])
 
 
 BASELINES: Mapping[str, Baseline] = {
@@ -112,6 +129,18 @@ BASELINES: Mapping[str, Baseline] = {
         _said_clean,
         climbs=True,
     ),
+    "control-group": Baseline(
+        'c={scope}/cgroup.procs; [ -n "$(cat $c)" ] || {{ echo nothing; exit 5; }};'
+        " each() {{ for p in $(cat $c); do kill -$1 $p 2>/dev/null; done; }};"
+        " each TERM; each CONT; echo sent TERM; n={waits};"
+        ' while [ -n "$(cat $c)" ] && [ $n -gt 0 ]; do sleep 0.1; n=$((n-1)); done;'
+        ' [ -n "$(cat $c)" ] && each KILL && echo sent KILL && sleep 1;'
+        ' [ -z "$(cat $c)" ] && echo clean',
+        _said_clean,
+        climbs=True,
+        scoped=True,
+    ),
+    "transcript": recorded(),
 }
 
 
@@ -119,11 +148,16 @@ def run_baseline(written: Written, seed: int, *, name: str, scale: float) -> Run
     """Stage *written* under *seed*, let the one-liner have its way, judge by the same truth."""
     began = monotonic()
     scenario = written.draw(seed)
+    baseline = BASELINES[name]
     try:
-        with Box() as box, Oracle() as oracle:
+        with (
+            scope() if baseline.scoped else nullcontext() as group,
+            Box() as box,
+            Oracle() as oracle,
+        ):
             random = Random(f"stage/{written.name}/{seed}")  # noqa: S311 - can be told again
-            stage = set_stage(scenario, box, oracle, scale=scale, random=random)
-            run = _told(written, seed, stage, BASELINES[name])
+            stage = set_stage(scenario, box, oracle, scale=scale, random=random, scope=group)
+            run = _told(written, seed, stage, baseline)
     except (OSError, subprocess.SubprocessError) as error:
         run = not_staged(written, seed, scenario, f"{type(error).__name__}: {error}")
     return timed(run, monotonic() - began)
@@ -170,19 +204,28 @@ def over(stage: Stage) -> bool | None:
 
 
 async def _typed(stage: Stage, baseline: Baseline) -> tuple[Resolution, TransportAnswer, Heard]:
-    """Send the one-liner as its author did, and read the answer as its author did."""
-    text = baseline.script.format(
-        script=SCRIPT,
-        wrapper=WRAPPER,
-        folder=stage.folder,
-        eight=8 * stage.scale,
-        ten=10 * stage.scale,
-    )
-    heard = Heard()
+    """Send the lines as their author did, and read the answers as their author did."""
     transport = open_transport(stage.host)
-    request = Request(("/bin/bash", "-c", text), b"", _DEADLINE_MS, secrets.token_hex(16))
     try:
-        answer = await transport.run(request, heard)
+        for line in baseline.before:
+            await _sent(transport, stage, line)
+        answer, heard = await _sent(transport, stage, baseline.script)
     finally:
         await transport.close()
     return baseline.reads(answer, heard), answer, heard
+
+
+async def _sent(transport: Transport, stage: Stage, line: str) -> tuple[TransportAnswer, Heard]:
+    """One line, filled with the stage's names."""
+    text = line.format(
+        script=SCRIPT,
+        wrapper=WRAPPER,
+        folder=stage.folder,
+        scope=stage.scope,
+        eight=8 * stage.scale,
+        ten=10 * stage.scale,
+        waits=round(100 * stage.scale),
+    )
+    heard = Heard()
+    request = Request(("/bin/bash", "-c", text), b"", _DEADLINE_MS, secrets.token_hex(16))
+    return await transport.run(request, heard), heard

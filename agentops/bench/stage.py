@@ -55,6 +55,7 @@ _EARLIER = {
     "resumed_from_step": None,
     "detail": None,
 }
+_ENTER = 'echo 0 >"$0"; exec "$@"'
 _LOOP = "while :; do {argv}; sleep 0.2; done"
 _TRAP = 'stop=; trap "stop=1" TERM; while [ -z "$stop" ]; do {argv}; sleep 0.2; done'
 
@@ -73,6 +74,7 @@ class Stage:
     python: str
     port: int
     others_files: tuple[tuple[str, str], ...] = ()
+    scope: Path | None = None
 
     @property
     def beside(self) -> Beside:
@@ -118,9 +120,18 @@ class Stage:
 
 
 def set_stage(
-    scenario: Scenario, box: Box, oracle: Oracle, *, scale: float, random: Random
+    scenario: Scenario,
+    box: Box,
+    oracle: Oracle,
+    *,
+    scale: float,
+    random: Random,
+    scope: Path | None = None,
 ) -> Stage:
-    """Set up everything that *scenario* says, and wait until it is so."""
+    """Set up everything that *scenario* says, and wait until it is so.
+
+    scope is a control group that the job is started in, as ``systemd-run --scope`` would do.
+    """
     mark = f"{random.getrandbits(64):016x}"
     folder = box.directory / f"{random.getrandbits(32):08x}"
     folder.mkdir()
@@ -135,6 +146,7 @@ def set_stage(
         release_s=0 if gpu is None else gpu.release_s * scale,
     )
     stage = Stage(scenario, scale, box, oracle, folder, world, random, python3(), free_port())
+    stage.scope = scope
     _write_files(stage, registry)
     for number, kind in enumerate(scenario.innocents):
         stage.beside.start(kind, number)
@@ -320,6 +332,7 @@ def _start_job(stage: Stage) -> None:
     if trainer.launch_id:
         env["AGENTOPS_LAUNCH_ID"] = f"{stage.random.getrandbits(48):012x}"
     argv = _argv(stage)
+    into = () if stage.scope is None else ("/bin/sh", "-c", _ENTER, f"{stage.scope}/cgroup.procs")
     log = stage.folder / "train.log"
     start = partial(stage.box.start_inside, container=CONTAINER, cwd=stage.folder, log=log)
     match trainer.parent:
@@ -327,17 +340,17 @@ def _start_job(stage: Stage) -> None:
             script = stage.folder / WRAPPER
             text = _TRAP if trainer.parent == "trap" else _LOOP
             script.write_text(text.format(argv=shlex.join(argv)))
-            start(["sh", str(script)], env=env)
+            start([*into, "sh", str(script)], env=env)
         case "shell" | "careless":
             child = {"CHILD": ";".join(f"{key}={value}" for key, value in env.items())}
             careless = {"CARELESS": "1"} if trainer.parent == "careless" else {}
-            words = ("-l", "--", *argv)
+            words = ("-l", "--", *into, *argv)
             env = {**child, **careless}
             stage.beside.program("session", words, 91, env=env, cwd=stage.folder, log=log)
         case "init":
-            start(argv, env=env)
+            start([*into, *argv], env=env)
     if trainer.started_twice:
-        start(argv, env=env)
+        start([*into, *argv], env=env)
     wait_for(partial(_ready, stage), READY_S, "the staged job")
     if stage.scenario.start.port_taken:
         serve = {"SERVE": str(stage.port)}
