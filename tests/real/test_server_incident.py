@@ -1,5 +1,7 @@
 """The SDK's client in another process handles whole incidents through tools alone."""
 
+import json
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -7,10 +9,19 @@ from typing import Any
 import pytest
 
 from agentops.box.box import Box
-from journal import Reader
+from agentops.box.oracle import Oracle
+from agentops.box.workloads import start_innocents, workload
+from agentops.demo import CONTAINER, Stage
+from agentops.demo import JOB as DEMO
+from agentops.executor import Executor
+from agentops.hosts import toml_entry
+from agentops.policy import PolicyConfig
+from agentops.transport import open_transport
+from journal import Actor, Journal, KeyStore, Reader, SystemClock
 from tests.support.agents import Agent, over_http, over_streams, served
+from tests.support.command_line import user
 from tests.support.projects import HOST, JOB, Project, project
-from tests.support.recovering import STUB
+from tests.support.recovering import SHIPPED, STUB
 from tests.support.sequences import Line, sequence
 
 pytestmark = [pytest.mark.needs("sshd", "root-namespaces"), pytest.mark.timeout(600)]
@@ -99,3 +110,52 @@ async def test_over_streams_an_agent_sees_stops_and_proves(box: Box, tmp_path: P
         assert "no incident is open" in step["summary"]
     assert place.living() == ()
     assert place.world() == ["start ", "INT"]
+
+
+async def test_the_main_job_is_recovered_by_an_agent_and_no_innocent_is_touched(
+    tmp_path: Path,
+) -> None:
+    """The real trainer, whose first interrupt leaves its threads alive, and its look-alikes."""
+    who = user(tmp_path)
+    with Box() as box, Oracle() as oracle:
+        stage = Stage.of(workload("threads-survive-interrupt", python=sys.executable), box)
+        config, _ = stage.policy(SHIPPED.read_text())
+        settings = '[journal]\npath = "ops.journal"\n[policy]\nfile = "policy.toml"\n'
+        (who.folder / "agentops.toml").write_text(settings + toml_entry(stage.host))
+        (who.folder / "policy.toml").write_text(as_toml(config.body()))
+        start_innocents(box, oracle, container=CONTAINER, python=sys.executable)
+        await launched(stage, tmp_path / "before.journal", config)
+        async with over_streams(who) as agent:
+            seen = await agent.call("observe", host=stage.host.name, job=DEMO)
+            assert seen["data"]["heartbeat"]["step"] >= 4
+            asked = {"host": stage.host.name, "job": DEMO, "reason": "its launcher is wrong"}
+            said = await agent.toward("launch", **asked)
+        assert said["data"]["resolution"] == "RECOVERED", said
+        signals = [act["signal"] for act in said["data"]["acts"] if "signal" in act]
+        assert signals == ["INT", "INT"]
+        assert oracle.touched() == ()
+    assert who.run("verify").status == 0
+    assert who.run("replay").status == 0
+
+
+async def launched(stage: Stage, journal: Path, config: PolicyConfig) -> None:
+    """Ship the trainer and start it with its fault, as its owner would have."""
+    clock = SystemClock()
+    keys = KeyStore(journal.parent / "keys")
+    owner = Actor("human", "owner")
+    with Journal.create(journal, clock=clock, actor=owner, keys=keys, anchor=None) as opened:
+        executor = Executor(opened, clock=clock, config=config, connect=open_transport)
+        await stage.launch(executor)
+        await executor.close()
+
+
+def as_toml(value: object, *, top: bool = True) -> str:
+    """Plain values as TOML: tables inline, below the top."""
+    if isinstance(value, list | tuple):
+        return f"[{', '.join(as_toml(item, top=False) for item in value)}]"
+    if not isinstance(value, dict):
+        return json.dumps(value)
+    pairs = [
+        f"{json.dumps(k)} = {as_toml(v, top=False)}" for k, v in value.items() if v is not None
+    ]
+    return "\n".join(pairs) if top else "{" + ", ".join(pairs) + "}"
