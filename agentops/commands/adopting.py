@@ -71,9 +71,25 @@ def _launch(name: str, row: ProcessRow, seen: ProcessInspected) -> list[str]:
         f"argv = [{', '.join(_text(word) for word in row.cmdline)}]",
         f"cwd = {_text(row.cwd)}",
         f"log = {_text(seen.log)}",
+        *_manner(seen),
         "# The environment is not copied: it may hold secrets. Add what the job needs:",
         '# env = { PYTHONPATH = "…" }',
     ]
+
+
+def _manner(seen: ProcessInspected) -> list[str]:
+    """How to start it, where it was not started plainly."""
+    above = [row.comm for row in seen.related if row.pid in seen.ancestors]
+    if any(comm.startswith("tmux: server") for comm in above):
+        return ['manner = "tmux"']
+    if seen.unit is not None and seen.unit.endswith(".scope") and not _of_a_login(seen.unit):
+        return ['manner = "systemd_scope"']
+    return []
+
+
+def _of_a_login(unit: str) -> bool:
+    """Every login has a scope of its own, which nobody chose for the job."""
+    return unit.rpartition("/")[2].startswith(("session-", "init"))
 
 
 def _supervisor(found: Supervisor | None, seen: ProcessInspected) -> list[str]:

@@ -8,6 +8,7 @@ from typing import ClassVar
 
 from agentops.commands.base import Count, Malformed, Observation
 from agentops.commands.metrics import cards
+from agentops.commands.place import Place
 from agentops.commands.script import ScriptCommand
 from agentops.commands.smi import MigDevice, Reading, ToolState, mig_devices, reading, tool_state
 from journal.events import Effect, Identity, Retry
@@ -129,10 +130,7 @@ class _Owner(Observation):
     namespace_pids: tuple[Count, ...]
 
 
-class _Place(Observation):
-    boot_id: str
-    pid_namespace: Count
-    namespace_init_start_ticks: Count
+class _Place(Place):
     kernel_devices: Count | None
     stuck: tuple[Count, ...]
     memory_available_kib: Count
@@ -272,13 +270,7 @@ def _process(place: _Place, owners: Mapping[int, _Owner], cells: tuple[str, ...]
     owner = None if number.value is None else owners.get(number.value)
     identity = None
     if owner is not None and owner.start_ticks is not None:
-        identity = Identity(
-            boot_id=place.boot_id,
-            pid_namespace=place.pid_namespace,
-            namespace_init_start_ticks=place.namespace_init_start_ticks,
-            pid=owner.pid,
-            start_ticks=owner.start_ticks,
-        )
+        identity = place.at(owner.pid, owner.start_ticks)
     return GpuProcess(
         gpu_uuid=uuid,
         pid=number,

@@ -6,13 +6,14 @@ Here: clock, shells, tools, PATH, namespaces, memory. Not here: processes, GPUs.
 from collections.abc import Sequence
 from typing import ClassVar
 
-from agentops.commands.base import Count, Malformed, Observation
+from agentops.commands.base import Count, Malformed
 from agentops.commands.metrics import cards
+from agentops.commands.place import Place
 from agentops.commands.script import ScriptCommand, only
 from journal.events import Effect, Retry
 
 
-class HostProbed(Observation):
+class HostProbed(Place):
     """One host at one moment. unix_ms is the host's own clock.
 
     tools are found on PATH, tools_off_path only elsewhere: that is how a tool is "not found" in
@@ -20,9 +21,6 @@ class HostProbed(Observation):
     login shell's start-up files cost every command, None unless it was asked for.
     """
 
-    boot_id: str
-    pid_namespace: Count
-    namespace_init_start_ticks: Count
     uptime_ticks: Count
     ticks_per_s: Count
     unix_ms: Count

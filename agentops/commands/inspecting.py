@@ -12,6 +12,7 @@ from pydantic import Field
 
 from agentops.commands.base import Count, Malformed, Observation
 from agentops.commands.metrics import cards
+from agentops.commands.place import Place
 from agentops.commands.processes import ProcessRow, RawRow, process_row
 from agentops.commands.script import ScriptCommand
 from journal.events import Effect, Identity, Retry
@@ -38,7 +39,27 @@ class Supervisor(Observation):
     identity: Identity | None
 
 
-class ProcessInspected(Observation):
+class _Relations(Observation):
+    """What the script says and the observation holds alike."""
+
+    ancestors: tuple[Count, ...] = ()
+    descendants: tuple[Count, ...] = ()
+    session_members: tuple[Count, ...] = ()
+    unit: str | None = None
+    unit_properties: dict[str, str] = Field(default_factory=dict)
+    files_readable: bool = False
+    open_files: Count = 0
+    deleted_files: tuple[str, ...] = ()
+    gpu_devices: tuple[Count, ...] = ()
+    listening_ports: tuple[Count, ...] = ()
+    connections: Count = 0
+    locks: tuple[str, ...] = ()
+    log: str | None = None
+    heartbeats: tuple[str, ...] = ()
+    variables: dict[str, str] = Field(default_factory=dict)
+
+
+class ProcessInspected(_Relations):
     """One process and its relations at one moment.
 
     ancestors go from the parent up. related holds the rows of all pids that are named, the process
@@ -50,60 +71,18 @@ class ProcessInspected(Observation):
     found: bool
     identity: Identity | None
     process: ProcessRow | None
-    ancestors: tuple[Count, ...]
-    descendants: tuple[Count, ...]
-    session_members: tuple[Count, ...]
     related: tuple[ProcessRow, ...]
     supervisor: Supervisor | None
-    unit: str | None
-    unit_properties: dict[str, str]
-    files_readable: bool
-    open_files: Count
-    deleted_files: tuple[str, ...]
-    gpu_devices: tuple[Count, ...]
-    listening_ports: tuple[Count, ...]
-    connections: Count
-    locks: tuple[str, ...]
-    log: str | None
-    heartbeats: tuple[str, ...]
-    variables: dict[str, str]
     kernel_stack: tuple[str, ...]
     read_bytes: Count | None
     written_bytes: Count | None
 
 
-class _Place(Observation):
-    boot_id: str
-    pid_namespace: Count
-    namespace_init_start_ticks: Count
+class _Seen(Place, _Relations):
     pid: Count
     found: bool
-    ancestors: tuple[Count, ...] = ()
-    descendants: tuple[Count, ...] = ()
-    session_members: tuple[Count, ...] = ()
-    files_readable: bool = False
-    open_files: Count = 0
-    deleted_files: tuple[str, ...] = ()
-    gpu_devices: tuple[Count, ...] = ()
-    listening_ports: tuple[Count, ...] = ()
-    connections: Count = 0
-    locks: tuple[str, ...] = ()
-    log: str | None = None
-    heartbeats: tuple[str, ...] = ()
-    variables: dict[str, str] = Field(default_factory=dict)
-    unit: str | None = None
-    unit_properties: dict[str, str] = Field(default_factory=dict)
     stack: str = ""
     io: str = ""
-
-    def identity(self, row: ProcessRow) -> Identity:
-        return Identity(
-            boot_id=self.boot_id,
-            pid_namespace=self.pid_namespace,
-            namespace_init_start_ticks=self.namespace_init_start_ticks,
-            pid=row.pid,
-            start_ticks=row.start_ticks,
-        )
 
 
 class InspectProcess(ScriptCommand):
@@ -142,38 +121,24 @@ class InspectProcess(ScriptCommand):
         """The place, then the rows of the process and its relatives."""
         if not rows:
             return Malformed("the first row is missing")
-        place = _Place.model_validate(rows[0])
+        place = _Seen.model_validate(rows[0])
         related = [process_row(RawRow.model_validate(row)) for row in rows[1:]]
         process = next((row for row in related if row.pid == place.pid), None)
         io = _numbers(place.io)
         return ProcessInspected(
+            **{name: getattr(place, name) for name in _Relations.model_fields},
             found=process is not None,
-            identity=None if process is None else place.identity(process),
+            identity=None if process is None else place.at(process.pid, process.start_ticks),
             process=process,
-            ancestors=place.ancestors,
-            descendants=place.descendants,
-            session_members=place.session_members,
             related=tuple(related),
             supervisor=None if process is None else _supervisor(place, related),
-            unit=place.unit,
-            unit_properties=place.unit_properties,
-            files_readable=place.files_readable,
-            open_files=place.open_files,
-            deleted_files=place.deleted_files,
-            gpu_devices=place.gpu_devices,
-            listening_ports=place.listening_ports,
-            connections=place.connections,
-            locks=place.locks,
-            log=place.log,
-            heartbeats=place.heartbeats,
-            variables=place.variables,
             kernel_stack=tuple(place.stack.splitlines()),
             read_bytes=io.get("read_bytes"),
             written_bytes=io.get("write_bytes"),
         )
 
 
-def _supervisor(place: _Place, related: Sequence[ProcessRow]) -> Supervisor | None:
+def _supervisor(place: _Seen, related: Sequence[ProcessRow]) -> Supervisor | None:
     """The nearest thing above that would start the process again."""
     by_pid = {row.pid: row for row in related}
     for pid in place.ancestors:
@@ -181,7 +146,7 @@ def _supervisor(place: _Place, related: Sequence[ProcessRow]) -> Supervisor | No
         if row is None or row.pid == 1 or row.comm in _HOUSEHOLD or row.comm.startswith("sshd"):
             break
         words = " ".join(row.cmdline)
-        identity = place.identity(row)
+        identity = place.at(row.pid, row.start_ticks)
         if _RESTARTERS.search(words):
             return Supervisor(kind="restarter", name=row.comm, identity=identity)
         kind: Literal["shell", "parent"] = "shell" if row.comm in _SHELLS else "parent"

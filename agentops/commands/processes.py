@@ -11,6 +11,7 @@ from pydantic import Field
 
 from agentops.commands.base import Count, Malformed, Observation
 from agentops.commands.metrics import cards
+from agentops.commands.place import Place
 from agentops.commands.script import ScriptCommand
 from journal.events import Effect, Identity, Retry
 
@@ -18,73 +19,8 @@ _HEX64 = r"^[0-9a-fA-F]{1,32}$"
 _SIGNALS_MAX = 64
 
 
-class ProcessRow(Observation):
-    """One process. Ticks are counted since boot; masks are signal numbers, ascending.
-
-    cmdline is empty for a zombie and cut at 8192 bytes. exe, cwd and launch_id are None where this
-    user may not read them, or there is none.
-    """
-
-    pid: int
-    ppid: int
-    pgid: int
-    sid: int
-    state: str
-    uid: int
-    threads: int
-    start_ticks: int
-    cpu_ticks: int
-    rss_kib: int
-    signals_ignored: tuple[int, ...]
-    signals_caught: tuple[int, ...]
-    signals_pending: tuple[int, ...]
-    comm: str
-    cmdline: tuple[str, ...]
-    exe: str | None
-    cwd: str | None
-    cgroup: str
-    wchan: str
-    launch_id: str | None
-
-
-class ProcessTable(Observation):
-    """All processes of one PID namespace at one moment, but kernel threads and the probe itself.
-
-    complete is False where this user is not shown all processes (hidepid).
-    """
-
-    boot_id: str
-    pid_namespace: int
-    namespace_init_start_ticks: int
-    uptime_ticks: int
-    ticks_per_s: int
-    complete: bool
-    processes: tuple[ProcessRow, ...]
-
-    def identity(self, row: ProcessRow) -> Identity:
-        """The identity of one of this table's rows."""
-        return Identity(
-            boot_id=self.boot_id,
-            pid_namespace=self.pid_namespace,
-            namespace_init_start_ticks=self.namespace_init_start_ticks,
-            pid=row.pid,
-            start_ticks=row.start_ticks,
-        )
-
-
-class _Header(Observation):
-    boot_id: str = Field(min_length=36, max_length=36)
-    pid_namespace: Count = Field(gt=0)
-    namespace_init_start_ticks: Count
-    uptime_ticks: Count
-    ticks_per_s: Count = Field(gt=0)
-    init_visible: bool
-    own: tuple[Count, ...] = Field(min_length=1)
-    channel: Count = 0
-
-
-class RawRow(Observation):
-    """A row as the scripts print it; masks are hexadecimal."""
+class _Row(Observation):
+    """What a script prints and an observation holds alike."""
 
     pid: Count = Field(gt=0)
     ppid: Count
@@ -96,10 +32,6 @@ class RawRow(Observation):
     start_ticks: Count
     cpu_ticks: Count
     rss_kib: Count
-    ignored: str = Field(pattern=_HEX64)
-    caught: str = Field(pattern=_HEX64)
-    pending: str = Field(pattern=_HEX64)
-    shared_pending: str = Field(pattern=_HEX64)
     comm: str
     cmdline: tuple[str, ...]
     exe: str | None
@@ -107,6 +39,53 @@ class RawRow(Observation):
     cgroup: str
     wchan: str
     launch_id: str | None
+
+
+class ProcessRow(_Row):
+    """One process. Ticks are counted since boot; masks are signal numbers, ascending.
+
+    cmdline is empty for a zombie and cut at 8192 bytes. exe, cwd and launch_id are None where this
+    user may not read them, or there is none.
+    """
+
+    signals_ignored: tuple[int, ...]
+    signals_caught: tuple[int, ...]
+    signals_pending: tuple[int, ...]
+
+
+class ProcessTable(Place):
+    """All processes of one PID namespace at one moment, but kernel threads and the probe itself.
+
+    complete is False where this user is not shown all processes (hidepid).
+    """
+
+    uptime_ticks: int
+    ticks_per_s: int
+    complete: bool
+    processes: tuple[ProcessRow, ...]
+
+    def identity(self, row: ProcessRow) -> Identity:
+        """The identity of one of this table's rows."""
+        return self.at(row.pid, row.start_ticks)
+
+
+class _Header(Place):
+    boot_id: str = Field(min_length=36, max_length=36)
+    pid_namespace: Count = Field(gt=0)
+    uptime_ticks: Count
+    ticks_per_s: Count = Field(gt=0)
+    init_visible: bool
+    own: tuple[Count, ...] = Field(min_length=1)
+    channel: Count = 0
+
+
+class RawRow(_Row):
+    """A row as the scripts print it; masks are hexadecimal."""
+
+    ignored: str = Field(pattern=_HEX64)
+    caught: str = Field(pattern=_HEX64)
+    pending: str = Field(pattern=_HEX64)
+    shared_pending: str = Field(pattern=_HEX64)
 
 
 class ListProcesses(ScriptCommand):
@@ -178,31 +157,17 @@ def _tree_of(own: Sequence[int], channel: int, rows: Sequence[RawRow]) -> frozen
 
 def process_row(raw: RawRow) -> ProcessRow:
     """The row with masks, words and paths decoded."""
-    cgroup = raw.cgroup.splitlines()
+    groups = raw.cgroup.splitlines()
+    pending = {*signal_numbers(raw.pending), *signal_numbers(raw.shared_pending)}
+    alike = {name: getattr(raw, name) for name in _Row.model_fields}
+    # Version 2's line is "0::PATH"; on a host with version 1 only, the last line stands.
+    last = groups[-1] if groups else ""
+    alike["cgroup"] = next((line[3:] for line in groups if line.startswith("0::")), last)
     return ProcessRow(
-        pid=raw.pid,
-        ppid=raw.ppid,
-        pgid=raw.pgid,
-        sid=raw.sid,
-        state=raw.state,
-        uid=raw.uid,
-        threads=raw.threads,
-        start_ticks=raw.start_ticks,
-        cpu_ticks=raw.cpu_ticks,
-        rss_kib=raw.rss_kib,
+        **alike,
         signals_ignored=signal_numbers(raw.ignored),
         signals_caught=signal_numbers(raw.caught),
-        signals_pending=tuple(
-            sorted({*signal_numbers(raw.pending), *signal_numbers(raw.shared_pending)})
-        ),
-        comm=raw.comm,
-        cmdline=raw.cmdline,
-        exe=raw.exe,
-        cwd=raw.cwd,
-        # Version 2's line is "0::PATH"; on a host with version 1 only, the last line stands.
-        cgroup=next((x[3:] for x in cgroup if x.startswith("0::")), cgroup[-1] if cgroup else ""),
-        wchan=raw.wchan,
-        launch_id=raw.launch_id,
+        signals_pending=tuple(sorted(pending)),
     )
 
 

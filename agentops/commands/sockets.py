@@ -6,23 +6,9 @@ from typing import ClassVar
 from pydantic import Field
 
 from agentops.commands.base import Count, Malformed, Observation
+from agentops.commands.place import Place
 from agentops.commands.script import ScriptCommand
 from journal.events import Effect, Identity, Retry
-
-
-class _Place(Observation):
-    boot_id: str
-    pid_namespace: Count
-    namespace_init_start_ticks: Count
-
-    def identity(self, pid: int, start_ticks: int) -> Identity:
-        return Identity(
-            boot_id=self.boot_id,
-            pid_namespace=self.pid_namespace,
-            namespace_init_start_ticks=self.namespace_init_start_ticks,
-            pid=pid,
-            start_ticks=start_ticks,
-        )
 
 
 class ListeningSocket(Observation):
@@ -68,7 +54,7 @@ class Ports(ScriptCommand):
         """The place, then one row a socket."""
         if not rows:
             return Malformed("the first row is missing")
-        place = _Place.model_validate(rows[0])
+        place = Place.model_validate(rows[0])
         sockets = []
         for row in rows[1:]:
             raw = _RawSocket.model_validate(row)
@@ -79,7 +65,7 @@ class Ports(ScriptCommand):
                     address=raw.address,
                     port=raw.port,
                     uid=raw.uid,
-                    owners=tuple(place.identity(pid, ticks) for pid, ticks in pairs if ticks),
+                    owners=tuple(place.at(pid, ticks) for pid, ticks in pairs if ticks),
                 )
             )
         return PortsSeen(sockets=tuple(sockets))
@@ -147,7 +133,7 @@ class Locks(ScriptCommand):
         """The place, then one row a path."""
         if len(rows) != len(self.paths) + 1:
             return Malformed(f"{len(self.paths)} paths were asked for, {len(rows) - 1} answered")
-        place = _Place.model_validate(rows[0])
+        place = Place.model_validate(rows[0])
         files = []
         for row in rows[1:]:
             raw = _RawLocked.model_validate(row)
@@ -155,7 +141,7 @@ class Locks(ScriptCommand):
                 HeldLock(
                     kind=lock.kind,
                     mode=lock.mode,
-                    holder=place.identity(lock.pid, lock.start_ticks) if lock.start_ticks else None,
+                    holder=place.at(lock.pid, lock.start_ticks) if lock.start_ticks else None,
                 )
                 for lock in raw.locks
             )

@@ -10,6 +10,7 @@ from typing import ClassVar, Literal
 from pydantic import Field
 
 from agentops.commands.base import Count, Malformed, Observation
+from agentops.commands.place import Place
 from agentops.commands.script import ScriptCommand, only
 from journal.events import Effect, Identity, Retry
 
@@ -65,14 +66,11 @@ class InterruptSent(Observation):
     )
 
 
-class _Head(Observation):
+class _Head(Place):
     status: int | None
     error: str
     uid: Count
     socket_folder: str
-    boot_id: str
-    pid_namespace: Count
-    namespace_init_start_ticks: Count
 
 
 class _RawPane(Observation):
@@ -132,15 +130,7 @@ class TmuxSessions(ScriptCommand):
         text = head.error
 
         def identity(pid: int, start_ticks: int) -> Identity | None:
-            if pid <= 0 or start_ticks == 0:
-                return None
-            return Identity(
-                boot_id=head.boot_id,
-                pid_namespace=head.pid_namespace,
-                namespace_init_start_ticks=head.namespace_init_start_ticks,
-                pid=pid,
-                start_ticks=start_ticks,
-            )
+            return None if pid <= 0 or start_ticks == 0 else head.at(pid, start_ticks)
 
         panes = tuple(
             Pane(

@@ -4,6 +4,7 @@ import os
 import secrets
 import subprocess
 import sys
+import tomllib
 from collections.abc import AsyncIterator, Iterator
 from contextlib import contextmanager
 from functools import partial
@@ -14,7 +15,9 @@ import pytest
 from agentops.box import Box
 from agentops.box.namespaces import Namespace
 from agentops.box.waiting import wait_for
+from agentops.commands.adopting import job_entry
 from agentops.commands.base import Completed
+from agentops.commands.inspecting import InspectProcess, ProcessInspected
 from agentops.commands.launch import Launch, Launched
 from agentops.commands.remote.launch import said_since
 from agentops.commands.remote.launch_manners import scope_words
@@ -26,6 +29,7 @@ from agentops.commands.tmux import (
     TmuxSeen,
     TmuxSessions,
 )
+from agentops.policy.config import Job
 from agentops.transport import SshTransport
 from tests.support.boxes import host_of, observe
 
@@ -77,6 +81,18 @@ async def test_a_job_launched_in_tmux_is_the_panes_own_process(
     server = next(words for words in said if "new-session" in words)
     assert "getcwd" not in server
     assert not [words for words in said if "not-for-all-to-see" in words]
+
+
+async def test_a_job_that_lives_in_tmux_is_adopted_as_one(
+    terminals: Box, desk: SshTransport
+) -> None:
+    launched = await observe(desk, job(terminals, "one"), Launched)
+    assert launched.identity is not None
+    looked = InspectProcess(pid=launched.identity.pid)
+    entry = job_entry("x", await observe(desk, looked, ProcessInspected))
+    adopted = Job.model_validate(tomllib.loads(entry)["job"]["x"])
+    assert adopted.launch is not None
+    assert adopted.launch.manner == "tmux"
 
 
 async def test_an_interrupt_reaches_the_job_that_was_launched_in_tmux(
