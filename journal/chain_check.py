@@ -60,12 +60,18 @@ def _processors() -> int:
     return os.cpu_count() or 1
 
 
-def _start(run: Sequence[Path]) -> subprocess.Popen[bytes]:
+def _start(run: Sequence[Path]) -> subprocess.Popen[bytes] | None:
+    """A process that walks this run; None where none can be started."""
     program = [sys.executable, "-I", str(segment_walk.__file__), *map(str, run)]
-    return subprocess.Popen(program, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+    try:
+        return subprocess.Popen(program, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+    except OSError:
+        return None
 
 
-def _ended(child: subprocess.Popen[bytes], run: Sequence[Path]) -> Walked:
+def _ended(child: subprocess.Popen[bytes] | None, run: Sequence[Path]) -> Walked:
+    if child is None:
+        return walk(run)
     said, _ = child.communicate()
     try:
         return Walked(**json.loads(said))

@@ -456,8 +456,9 @@ def test_the_chain_of_many_segments_is_walked_by_several_processes(tmp_path: Pat
     assert (finding.code, finding.where) == ("SEGMENT_CHANGED", segments[-2].name)
 
 
-def test_the_walk_goes_on_here_where_no_process_can_be_started(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("interpreter", ["/bin/false", "/no/such/program", ""])
+def test_the_walk_goes_on_here_where_no_process_can_do_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, interpreter: str
 ) -> None:
     place = Place(tmp_path)
     place.settings = Settings(random=seeded(7), machine=MACHINE, segment_bytes=4_000)
@@ -465,7 +466,7 @@ def test_the_walk_goes_on_here_where_no_process_can_be_started(
         for number in range(60):
             journal.append(note("x" * 300 + str(number)))
     size = Reader.open(place.path).query("SELECT count(*) FROM event").rows[0][0]
-    monkeypatch.setattr("sys.executable", "/bin/false")
+    monkeypatch.setattr("sys.executable", interpreter)
     assert verify_chain(place.path) == (size, None)
 
 
