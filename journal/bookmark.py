@@ -11,7 +11,7 @@ import hashlib
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import IO, Annotated
+from typing import IO, Annotated, Literal
 
 import zstandard
 from pydantic import BaseModel, ConfigDict, Field
@@ -90,6 +90,9 @@ class _LedgerField(_Strict):
 
 
 class _Stored(_Strict):
+    """The file. form grows when what the ledger keeps comes to mean something else."""
+
+    form: Literal[1] = 1
     ledger: _LedgerField
     positions: dict[str, _PositionField]
     starts: dict[str, _StartField]

@@ -128,6 +128,7 @@ def test_a_bookmark_of_any_other_content_is_passed_over(place: Place) -> None:
         (b'"000000"', b'"../../x"'),
         (b'"s1-', b'"../s1-'),
         (b'"settled":[', b'"settled":[7,'),
+        (b'"form":1', b'"form":2'),
         (b'"looked_at":{', b'"looked_at":{"x":"y",'),
     ],
 )
