@@ -68,18 +68,21 @@ def steps(evidence: Evidence) -> Figure | None:
     """Training steps by heartbeat, at the time of writing; a new process starts a new line."""
     marks: list[Mark] = []
     for event in heartbeats(evidence):
-        observation = evidence.observation(event)
-        beat = heartbeat(observation)
+        beat = heartbeat(evidence.observation(event))
         step = number(beat, "step")
         if step is None:
             continue
         pid = number(beat, "pid")
         row = f"pid {pid}" if pid is not None else "training"
         mark = _point(evidence, event, row, step, f"step {step}")
-        # A stale heartbeat says how far training was when it was written, not when it was read.
-        written = max(0, mark.at_ms - (number(observation, "age_ms") or 0))
-        marks.append(mark.model_copy(update={"at_ms": written}))
+        marks.append(mark.model_copy(update={"at_ms": _written(evidence, event)}))
     return _line(evidence, "Training step", "step", marks)
+
+
+def _written(evidence: Evidence, event: Event) -> int:
+    """When a heartbeat was written: a stale one says how far training was then, not when read."""
+    age = number(evidence.observation(event), "age_ms") or 0
+    return max(0, _at(evidence, event) - age)
 
 
 def throughput(evidence: Evidence) -> Figure | None:
@@ -91,9 +94,10 @@ def throughput(evidence: Evidence) -> Figure | None:
         row = f"pid {pid}" if pid is not None else "training"
         if said is not None and re.fullmatch(r"\d+(?:\.\d+)?", said):
             rate = int(said.partition(".")[0])
-            marks.append(_point(evidence, event, row, rate, f"{said} tokens/s"))
+            mark = _point(evidence, event, row, rate, f"{said} tokens/s")
         else:
-            marks.append(_gap(evidence, event, row))
+            mark = _gap(evidence, event, row)
+        marks.append(mark.model_copy(update={"at_ms": _written(evidence, event)}))
     marks += _unanswered(evidence, "read_heartbeat", marks)
     return _small(_line(evidence, "Throughput", "tokens/s", marks))
 

@@ -143,6 +143,9 @@ def _counts(evidence: Evidence, happenings: list[Happening]) -> dict[str, frozen
     last = {e.seq + 1 for e in own[-1:]} | {e.seq + 1 for e in evidence.events if e.seq == 0}
     events = {len(own), len(evidence.events), *kinds.values(), *last}
     events |= set(range(max(last, default=0), len(evidence.events) + 1))
+    # A report may have been made at the closing, before what was added later.
+    closed = [place for place, event in enumerate(own, 1) if event.kind == "incident_closed"]
+    events |= set(range(min(closed, default=1), len(own)))
     files = [h.get("files") for h in happenings if h.kind == "deployment"]
     inside = [h.get("files") for h in happenings if h.kind == "deployment" and h.inside]
     numbers = {n for n in files if isinstance(n, int)}
