@@ -332,7 +332,11 @@ def measure(shape: Shape, seconds: float, keep: Callable[[Measured], None], *, s
     """Every line of one shape; one that fails is told and left out."""
     with tempfile.TemporaryDirectory() as folder:
         run = opened(shape, Path(folder), short=short)
-        log(f"{shape.name}: target model of {shape.layers} layers on {run.device}")
+        unfused = run.target().unfused
+        log(
+            f"{shape.name}: target model of {shape.layers} layers on {run.device},"
+            f" read {'by fused kernels' if unfused is None else f'by itself ({unfused})'}"
+        )
         row = run.config.row_tokens
         alone: dict[str, float] = {}
         for what, work in (
@@ -396,6 +400,7 @@ def main() -> int:
     parser.add_argument("--short", action="store_true", help="small rows, to try it on a CPU")
     options = parser.parse_args()
     options.out.parent.mkdir(parents=True, exist_ok=True)
+    torch.set_num_threads(1)  # as a run beside a GPU does
     lines: list[Measured] = []
 
     def keep(line: Measured) -> None:

@@ -22,7 +22,7 @@ from trainer.pipeline.arena import Arena
 from trainer.pipeline.crew import Crew
 from trainer.pipeline.devices import devices_of
 from trainer.pipeline.engine import Pipeline, Replica
-from trainer.pipeline.graphs import GraphedRead, graphed
+from trainer.pipeline.graphs import GraphedRead
 from trainer.pipeline.jobs import JobQueue
 from trainer.pipeline.lanes import Lane, lane_on
 from trainer.pipeline.meters import Meters, PipelineReport
@@ -100,8 +100,7 @@ def workers_for(
         read: Read = each.read
         free: Callable[[], int] | None = None
         if each.device.type == "cuda":
-            if settings.graphs:
-                read = graphed(read, each.lane, shapes, stages.tracing)
+            read = GraphedRead(read, shapes if settings.graphs else frozenset(), stages.tracing)
             free = partial(_free_bytes, each.device)
         name = f"target {number} ({each.device})"
         made.append(TargetWorker(name, read, each.lane, each.copy_lane, stages, free_bytes=free))
@@ -121,9 +120,10 @@ class PipelinedSteps:
         assert config.pipeline is not None
         self._config = config
         self._on = devices_of(config)
-        self._target = opened.target()
         self._data = opened.data.training
-        drafting = self._drafting(opened)
+        trainer = opened.trainer()
+        self._target = trainer.target
+        drafting = self._first_replica(trainer)
         draftings = [drafting, *(self._copied(drafting, each) for each in self._on.drafters[1:])]
         if tensors is not None:
             for each in draftings:
@@ -197,16 +197,13 @@ class PipelinedSteps:
         """End all threads; names of those that hang."""
         return self.pipeline.close()
 
-    def _drafting(self, opened: Opened) -> Drafting:
-        """The first replica; with the target model at hand where both are on one device."""
-        trainer = opened.trainer()
+    def _first_replica(self, trainer: Trainer) -> Drafting:
+        """The trainer itself where drafter and target are on one device."""
         device = self._on.drafters[0]
         if device == trainer.device:
-            self._target = trainer.target
             return trainer
         drafter = trainer.drafter.to(device)
-        tables = trainer.tables.to(device)
-        return Drafting(self._config, tables, drafter, device)
+        return Drafting(self._config, trainer.tables.to(device), drafter, device)
 
     def _copied(self, first: Drafting, device: torch.device) -> Drafting:
         drafter = deepcopy(first.drafter).to(device)

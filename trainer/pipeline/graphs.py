@@ -14,7 +14,6 @@ from typing import Any, Protocol
 import torch
 from torch import Tensor
 
-from trainer.pipeline.lanes import Lane
 from trainer.target import Reading
 
 _WARM_UPS = 2
@@ -39,7 +38,7 @@ class Captured:
 
 @dataclass
 class GraphedRead:
-    """Reads like ``read``, by replaying graphs for ``shapes``; runs on its lane.
+    """Reads like ``read`` on a GPU, by replaying graphs for ``shapes``; runs on its lane.
 
     Attributes:
         eager: Batches of another shape, or all when capturing failed.
@@ -48,7 +47,7 @@ class GraphedRead:
 
     read: Callable[[Tensor], Reading]
     shapes: AbstractSet[tuple[int, int]]
-    tracing: threading.Lock
+    tracing: threading.RLock
     eager: int = 0
     refused: str | None = None
     _graphs: dict[tuple[int, int], Captured] = field(default_factory=dict)
@@ -57,16 +56,16 @@ class GraphedRead:
     def __call__(self, ids_BS: Tensor) -> Reading:
         """Taps and final states; a graph's are valid until its next replay."""
         shape = (ids_BS.shape[0], ids_BS.shape[1])
-        if shape not in self.shapes or self.refused is not None:
-            self.eager += 1
-            return self.read(ids_BS)
-        if shape not in self._graphs:
+        captured = self._graphs.get(shape)
+        if captured is None and shape in self.shapes and self.refused is None:
             with self.tracing:
                 self._capture(shape, ids_BS)
-        captured = self._graphs.get(shape)
+            captured = self._graphs.get(shape)
         if captured is None:
             self.eager += 1
-            return self.read(ids_BS)
+            # A model's own code may turn process-wide switches, such as which attention is used.
+            with self.tracing:
+                return self.read(ids_BS)
         captured.ids_BS.copy_(ids_BS, non_blocking=True)
         captured.graph.replay()
         return captured.reading
@@ -93,12 +92,3 @@ class GraphedRead:
             return
         self._memory = graph.pool()
         self._graphs[shape] = Captured(graph, static, reading)
-
-
-def graphed(
-    read: Callable[[Tensor], Reading], lane: Lane, shapes: AbstractSet[tuple[int, int]],
-    tracing: threading.Lock,
-) -> GraphedRead:  # fmt: skip
-    """``read`` with graphs where the lane is a GPU's; elsewhere it only counts."""
-    captures = shapes if lane.device.type == "cuda" else frozenset[tuple[int, int]]()
-    return GraphedRead(read, captures, tracing)

@@ -70,8 +70,9 @@ class StepBook:
 class Stages:
     """The shared parts of one pipeline.
 
-    ``tracing`` is held while anything is compiled or captured for the first time: tracers of two
-    threads would see each other.
+    ``tracing`` is held while anything is compiled or captured for the first time, and while a GPU's
+    target model runs eagerly: tracers of two threads, and process-wide switches, would see each
+    other.
     """
 
     crew: Crew
@@ -89,4 +90,4 @@ class Stages:
     feature_size: int
     final_size: int
     is_pinned: bool
-    tracing: threading.Lock = field(default_factory=threading.Lock)
+    tracing: threading.RLock = field(default_factory=threading.RLock)
