@@ -22,7 +22,7 @@ from trainer.corpus import Corpus
 from trainer.drafter import Drafter, DrafterConfig
 from trainer.fixed import FixedStep, StepShape
 from trainer.kernels.target import FusedReader
-from trainer.loss import LossConfig, Objective, denominator
+from trainer.loss import CHUNK_ROWS, LossConfig, Objective, denominator
 from trainer.schedule import Place, Row
 from trainer.sending import send
 from trainer.step import Drafting, Tables
@@ -76,6 +76,9 @@ class Ours:
         self, shape: Shape, objective: Objective, *, compiled: bool, attention: Backend | None
     ) -> None:
         self.shape = shape
+        torch.set_num_threads(1)  # as a run beside a GPU does
+        # Small vocabularies leave room for all rows' logits at one time.
+        rows = common.ANCHORS * common.BLOCK if shape.vocabulary < 1 << 16 else CHUNK_ROWS
         self.config = RunConfig(
             run_id="bench", output_dir="unused", steps=1000, row_tokens=common.TOKENS,
             drafter=DrafterSettings(
@@ -84,6 +87,7 @@ class Ours:
             ),
             anchors=AnchorConfig(common.ANCHORS, common.ANCHORS),
             loss=LossConfig(objective=objective), precision="bfloat16", compile=compiled,
+            head_chunk_rows=rows,
         )  # fmt: skip
         if attention is not None:
             chosen: Any = attention
@@ -167,7 +171,7 @@ class OursCaptured(Ours):
             drafting.drafter, drafting.optimizer, drafting.tables.embedding_VH,
             drafting.tables.head_VH, shape=StepShape(1, common.TOKENS, common.ANCHORS),
             features=self._features, loss=self.config.loss, backend=drafting.backend,
-            captures=common.DEVICE.type == "cuda",
+            captures=common.DEVICE.type == "cuda", chunk_rows=self.config.head_chunk_rows,
         )  # fmt: skip
 
     def _features(self) -> tuple[Tensor, Tensor | None]:

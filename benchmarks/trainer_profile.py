@@ -1,18 +1,24 @@
 """Where a training step's time goes on a GPU: python -m benchmarks.trainer_profile [PART ...].
 
-Parts: attention (own kernels with several tiles, flex attention), sdpa (the target's attention by
-library), steps (kernel times of the drafter's step by kind), target, end. About a minute in all;
-JSON lines go to $OUT/trainer_h200.jsonl.
+Parts: drafter (the step at the large shape), steps (its kernel times by kind), small (the small
+shape as one graph), target, end (target and drafter), sdpa (the target's attention by library),
+flex (own attention against flex attention), tiles (each attention kernel with several tiles).
+Each takes seconds; JSON lines go to $OUT/trainer_h200.jsonl. The parts compile-large and
+compile-small only fill Triton's cache for tiles, each process its SHARD (0 to 3) of them.
 """
 
 import collections
+import os
 import re
 import sys
 import traceback
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
+from typing import Any
 
 import torch
+from torch import Tensor
 from torch.nn import functional
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.profiler import ProfilerActivity, profile
@@ -20,10 +26,10 @@ from torch.profiler import ProfilerActivity, profile
 import benchmarks.trainer_ours as ours
 import benchmarks.trainer_shapes as common
 from trainer.attention import Attend, flex_attend
-from trainer.kernels.anchors import Tiles, tile_mask
-from trainer.kernels.anchors_backward import attend
+from trainer.kernels.anchors import Tile, TileMask, Tiles, attend_forward, tile_mask, tiles_for
+from trainer.kernels.anchors_backward import attend, keys_backward, rows_backward
 from trainer.kernels.target import FusedReader
-from trainer.mask import Layout, MaskRule, flex_block_mask
+from trainer.mask import MaskRule, flex_block_mask
 
 KINDS = (
     ("attention", r"^_forward|_rows_backward|_keys_backward|flex|flash|fmha|sdpa"),
@@ -33,54 +39,119 @@ KINDS = (
     ("products", r"nvjet|gemm|cutlass|xmma|splitK"),
     ("copies", r"[Mm]emcpy|[Mm]emset"),
 )
-TILES = (
-    Tiles(),
-    Tiles(128, 64, 64, 128, stages=(3, 2, 2)),
-    Tiles(128, 64, 64, 64, warps=(8, 8, 4), stages=(2, 3, 2)),
-    Tiles(128, 128, 64, 64, warps=(8, 8, 8), stages=(2, 2, 3)),
-    Tiles(64, 64, 32, 128, warps=(4, 4, 8), stages=(3, 3, 3)),
-    Tiles(128, 32, 32, 64, warps=(8, 8, 4), stages=(4, 4, 3)),
-)
+_SHARDS = 4
+TILES = {
+    "forward": (
+        Tile(128, 64, 8, 3), Tile(64, 64, 4, 3), Tile(64, 64, 4, 2), Tile(64, 128, 4, 2),
+        Tile(128, 64, 8, 2), Tile(64, 32, 4, 4),
+    ),
+    "rows": (
+        Tile(128, 64, 8, 2), Tile(128, 64, 8, 3), Tile(128, 32, 8, 4), Tile(64, 64, 4, 2),
+        Tile(64, 64, 4, 3), Tile(64, 32, 4, 3),
+    ),
+    "keys": (
+        Tile(32, 128, 8, 2), Tile(64, 128, 8, 2), Tile(64, 64, 4, 2), Tile(32, 64, 4, 2),
+        Tile(32, 64, 4, 3), Tile(64, 64, 8, 2), Tile(64, 64, 4, 3), Tile(64, 128, 8, 1),
+    ),
+}  # fmt: skip
 
 
-def attention(name: str) -> None:
-    """Forward and backward of one layer's attention, in each way."""
-    shape = common.SHAPES[name]
-    made = ours.Ours(shape, "cross_entropy", compiled=True, attention="anchors")
-    layout = made.batch().layout
-    layout = Layout(
-        layout.anchor.cuda(), layout.first.cuda(), layout.valid.cuda(), layout.context,
-        layout.block_size,
-    )  # fmt: skip
-    del made
-    query, key, value = (
-        torch.randn(1, length, heads, shape.head_dim, device="cuda", dtype=torch.bfloat16)
-        .transpose(1, 2).requires_grad_()
-        for heads, length in (
-            (shape.heads, layout.rows), (shape.groups, layout.keys), (shape.groups, layout.keys)
+class Attention:
+    """One layer's attention in the benchmark's layout."""
+
+    def __init__(self, name: str) -> None:
+        self.name, shape = name, common.SHAPES[name]
+        # Where blocks stand does not depend on the model.
+        made = ours.Ours(common.SHAPES["tiny"], "cross_entropy", compiled=True, attention="anchors")
+        self.layout = made.batch().layout.to(common.DEVICE)
+        rows, keys = self.layout.rows, self.layout.keys
+        self.query, self.key, self.value = (
+            torch.randn(1, length, heads, shape.head_dim, device="cuda", dtype=torch.bfloat16)
+            .transpose(1, 2).requires_grad_()
+            for heads, length in ((shape.heads, rows), (shape.groups, keys), (shape.groups, keys))
+        )  # fmt: skip
+        self.slope = torch.randn_like(self.query)
+        self.usual = tiles_for(self.query, self.key)
+        with torch.no_grad():
+            self.out, self.log_sum = self.forward(self.mask(self.usual))
+            self.inner = torch.empty_like(self.log_sum)
+            self.rows(self.mask(self.usual))
+
+    def mask(self, tiles: Tiles) -> TileMask:
+        """The layout's mask in these tiles."""
+        return tile_mask(self.layout, MaskRule(), tiles)
+
+    def forward(self, mask: TileMask) -> tuple[Tensor, Tensor]:
+        """Results and log-sums."""
+        return attend_forward(self.query, self.key, self.value, mask)
+
+    def rows(self, mask: TileMask) -> Tensor:
+        """The queries' gradient."""
+        return rows_backward(
+            self.query, self.key, self.value, self.slope, self.out, self.log_sum, self.inner, mask
         )
-    )  # fmt: skip
-    slope = torch.randn_like(query)
-    ways: dict[str, Attend] = {}
-    for tiles in TILES:
-        mask = tile_mask(layout, MaskRule(), tiles)
-        ways[str(tiles)] = partial(attend, mask=mask)
-    block_mask = flex_block_mask(layout, MaskRule())
-    ways["flex"] = flex_attend(block_mask)
-    for way, run in ways.items():
+
+    def keys(self, mask: TileMask) -> tuple[Tensor, Tensor]:
+        """The keys' and values' gradients."""
+        return keys_backward(
+            self.query, self.key, self.value, self.slope, self.log_sum, self.inner, mask
+        )
+
+    def told(self, way: str, run: Callable[[common.Mark], object], *, quick: bool) -> None:
+        """Time a way and say so; one that does not compile is a result, too."""
         try:
+            steps, warm_up = (2, 0) if quick else (8, 3)
+            found = common.timed(run, steps=steps, warm_up=warm_up)
+        except Exception as error:  # noqa: BLE001 - as said above
+            common.emit(kind="attention", shape=self.name, way=way, error=repr(error)[:300])
+            return
+        if not quick:
+            common.say(f"{found['step']['median']:8.3f} ms  {self.name} {way}")
+            common.emit(kind="attention", shape=self.name, way=way, ms=found)
 
-            def step(mark: common.Mark, run: Attend = run) -> None:
-                mixed = run(query, key, value)
-                mark("forward")
-                torch.autograd.grad(mixed, (query, key, value), slope)
-                mark("backward")
 
-            common.emit(kind="attention", shape=name, way=way, ms=common.timed(step, steps=8))
-        except Exception as error:  # noqa: BLE001 - a way that does not compile is a result
-            common.emit(kind="attention", shape=name, way=way, error=repr(error)[:300])
-    common.emit(kind="mask", shape=name, ms=common.timed(
-        lambda _: tile_mask(layout, MaskRule(), TILES[0]), steps=8))  # fmt: skip
+@torch.no_grad()
+def tiles(name: str, *, quick: bool = False) -> None:
+    """Each attention kernel with several tiles.
+
+    With ``quick`` each runs twice, so that several processes can compile side by side.
+    """
+    made, shard = Attention(name), os.environ.get("SHARD")
+    split = " split" if made.usual.splits else ""
+    runs: dict[str, Callable[[TileMask], object]] = {
+        "forward": made.forward, "rows": made.rows, "keys": made.keys
+    }  # fmt: skip
+    for kernel, some in TILES.items():
+        for number, tile in enumerate(some):
+            if shard is None or number % _SHARDS == int(shard):
+                chosen: Any = {kernel: tile}
+                mask = made.mask(replace(made.usual, **chosen))
+                run = partial(_with, runs[kernel], mask)
+                made.told(f"{kernel} {tile}{split}", run, quick=quick)
+    made.told("mask", lambda _: made.mask(made.usual), quick=quick)
+
+
+def _with(run: Callable[[TileMask], object], mask: TileMask, _: common.Mark) -> object:
+    return run(mask)
+
+
+def against_flex(name: str) -> None:
+    """Forward and backward of own kernels and of flex attention."""
+    made = Attention(name)
+    ways: dict[str, Attend] = {
+        "anchors": partial(attend, mask=made.mask(made.usual)),
+        "flex": flex_attend(flex_block_mask(made.layout, MaskRule())),
+    }
+    inputs = made.query, made.key, made.value
+    for way, run in ways.items():
+
+        def step(mark: common.Mark, run: Attend = run) -> None:
+            mixed = run(*inputs)
+            mark("forward")
+            torch.autograd.grad(mixed, inputs, made.slope)
+            mark("backward")
+
+        made.told(way, step, quick=False)
 
 
 def sdpa(name: str) -> None:
@@ -177,14 +248,17 @@ PARTS: dict[str, Callable[[], None]] = {
     ),
     "sdpa": _each(partial(sdpa, LARGE), partial(sdpa, SMALL)),
     "end": partial(ours.measure_end_to_end, LARGE, "cross_entropy"),
-    "attention": _each(partial(attention, LARGE), partial(attention, SMALL)),
+    "flex": _each(partial(against_flex, LARGE), partial(against_flex, SMALL)),
+    "tiles": _each(partial(tiles, LARGE), partial(tiles, SMALL)),
+    "compile-large": partial(tiles, LARGE, quick=True),
+    "compile-small": partial(tiles, SMALL, quick=True),
 }
 
 
 def main() -> int:
     """Run the named parts, or all; a part that fails is told and the next begins."""
     failed = 0
-    for part in sys.argv[1:] or PARTS:
+    for part in sys.argv[1:] or [name for name in PARTS if not name.startswith("compile")]:
         common.say("part", part)
         try:
             PARTS[part]()

@@ -178,6 +178,8 @@ def timed(
             parts.setdefault(name, []).append(before.until(after))
         if number + 1 < steps:
             parts["step"].append(events[0][1].until(marks[number + 1][0][1]))
+    if not parts["step"]:  # one step has no next one to end at
+        parts["step"] = [wall]
     return {**{name: spread(values) for name, values in parts.items()}, "wall": spread([wall])}
 
 

@@ -76,10 +76,11 @@ class Supervision:
         """The same on ``device``."""
         return replace(
             self,
-            **{
-                name: send(getattr(self, name), device)
-                for name in ("labels", "mask", "sequence", "anchors_in_sequence", "rows")
-            },
+            labels=send(self.labels, device),
+            mask=send(self.mask, device),
+            sequence=send(self.sequence, device),
+            anchors_in_sequence=send(self.anchors_in_sequence, device),
+            rows=send(self.rows, device),
         )
 
 

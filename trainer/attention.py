@@ -117,7 +117,7 @@ def anchors_attend(layout: Layout, rule: MaskRule) -> Attend:
 
     def attend(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
         if not made:
-            made.append(tile_mask(layout, rule, tiles_for(query)))
+            made.append(tile_mask(layout, rule, tiles_for(query, key)))
         return fused(query, key, value, made[0])
 
     return attend

@@ -190,18 +190,35 @@ class DraftAttention(nn.Module):
 
     def forward(
         self, block: Tensor, context: Tensor, rotary: "Rotary", attend: Attend,
-        cache: tuple[DraftCache, int] | None,
+        cache: tuple[DraftCache, int] | None, masked: int | None,
     ) -> Tensor:  # fmt: skip
         """The layer's update of the block rows: (N, Q, H)."""
-        rows = torch.cat([context, block], dim=1)
-        query = self._turned(self.q_proj(block), self.q_norm, rotary)
-        key = self._turned(self.k_proj(rows), self.k_norm, rotary)
-        value = self._heads(self.v_proj(rows)).transpose(1, 2)
+        query, key, values = self._projected(block, context, masked)
+        query = self._turned(query, self.q_norm, rotary)
+        key = self._turned(key, self.k_norm, rotary)
+        value = self._heads(values).transpose(1, 2)
         if cache is not None:
             store, layer = cache
             key, value = store.extend(layer, key, value)
         mixed = attend(query, key, value).transpose(1, 2)
         return functional.linear(mixed.flatten(2), self.o_proj.weight)
+
+    def _projected(
+        self, block: Tensor, context: Tensor, masked: int | None
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        weights = self.q_proj.weight, self.k_proj.weight, self.v_proj.weight
+        math = layer_math(block.device)
+        if masked is None or masked < 2:  # noqa: PLR2004 - a block of one row has no masked one
+            return math.project(block, context, *weights)
+        blocks = block.view(len(block), -1, masked, block.shape[2])
+        few = torch.cat([blocks[:, :, 0], blocks[:, 0, 1:2]], dim=1)
+        query, key, value = math.project(few, context, *weights)
+        seen = context.shape[1]
+        key, value = (
+            torch.cat([each[:, :seen], _spread(each[:, seen:], masked)], dim=1)
+            for each in (key, value)
+        )
+        return _spread(query, masked), key, value
 
     def _turned(self, projected: Tensor, norm: RMSNorm, rotary: "Rotary") -> Tensor:
         """Normed heads, turned by the positions they stand at: (N, heads, T, D)."""
@@ -213,6 +230,12 @@ class DraftAttention(nn.Module):
 
     def _heads(self, projected: Tensor) -> Tensor:
         return projected.view(*projected.shape[:-1], -1, self.head_dim)
+
+
+def _spread(few: Tensor, size: int) -> Tensor:
+    """Rows (N, A + 1, E), the anchors' and the masked one, as whole blocks: (N, A * size, E)."""
+    anchors, masked = few[:, :-1, None], few[:, -1:, None]
+    return torch.cat([anchors, masked.expand(-1, anchors.shape[1], size - 1, -1)], 2).flatten(1, 2)
 
 
 class DraftMLP(nn.Module):
@@ -247,14 +270,17 @@ class DraftLayer(nn.Module):
     def forward(
         self, block: Tensor, normed: Tensor, context: Tensor, rotary: "Rotary", attend: Attend,
         following: RMSNorm, cache: tuple[DraftCache, int] | None = None,
+        masked: int | None = None,
     ) -> tuple[Tensor, Tensor]:  # fmt: skip
         """The rows after this layer, and their norm for what follows: (N, Q, H) twice.
 
         ``normed`` is ``block`` through this layer's first norm. A residual addition and the norm
-        after it are one step, so the norm of the next layer (or the last one) is made here.
+        after it are one step, so the norm of the next layer (or the last one) is made here. With
+        ``masked``, all rows of a block of that size but its first are one and the same row, and
+        are projected once.
         """
         math = layer_math(block.device)
-        mixed = self.self_attn(normed, context, rotary, attend, cache)
+        mixed = self.self_attn(normed, context, rotary, attend, cache, masked)
         middle = self.post_attention_layernorm
         block, normed = math.add_norm(block, mixed, middle.weight, middle.eps)
         return math.add_norm(block, self.mlp(normed), following.weight, following.eps)
@@ -316,7 +342,7 @@ class Drafter(nn.Module):
 
     def forward(
         self, block: Tensor, taps: Tensor, positions: Tensor, attend: Sequence[Attend],
-        cache: DraftCache | None = None,
+        cache: DraftCache | None = None, *, masked: int | None = None,
     ) -> Tensor:  # fmt: skip
         """Final-normed hidden states of the block rows, ready for the LM head.
 
@@ -326,6 +352,8 @@ class Drafter(nn.Module):
             positions: Positions of those context tokens, then of the block rows, (N, S + Q).
             attend: One attention per draft layer; ``trainer.attention`` makes them.
             cache: Where keys and values of earlier context are, and these are appended.
+            masked: The block size, when each block is its anchor's row and then the mask token's
+                alone; the first layer then projects the latter once for all blocks.
 
         Returns:
             (N, Q, H).
@@ -338,7 +366,7 @@ class Drafter(nn.Module):
         for index, layer in enumerate(layers):
             block, normed = layer(
                 block, normed, context, rotary, attend[index], norms[index + 1],
-                None if cache is None else (cache, index),
+                None if cache is None else (cache, index), masked if index == 0 else None,
             )  # fmt: skip
         return normed
 

@@ -100,7 +100,8 @@ class FixedStep:
         taught = supervise(layout, document, document, document, compact=False)
         self.ids = torch.zeros_like(document, device=device)
         self._document = torch.zeros_like(document, device=device)
-        self._layout = _moved(layout, device)
+        # A buffer of its own: anchors and firsts were one tensor.
+        self._layout = replace(layout, first=layout.first.clone()).to(device)
         self._supervision = taught.to(device)
         self._total = torch.ones((), device=device)
 
@@ -181,6 +182,7 @@ class FixedStep:
             taps.to(dtype),
             positions(self._layout, self._document),
             plan_attention(config.mask_rules, self._layout, self._backend),
+            masked=config.block_size,
         )
         teacher = None
         if self._loss.needs_teacher and final is not None:
@@ -222,13 +224,3 @@ class FixedStep:
         # touch the device meanwhile: only this one's faults count.
         with torch.cuda.graph(graph, stream=side, capture_error_mode="thread_local"):
             yield graph
-
-
-def _moved(layout: Layout, device: torch.device) -> Layout:
-    return replace(
-        layout,
-        anchor=layout.anchor.to(device),
-        # A buffer of its own: both were one tensor.
-        first=layout.first.clone().to(device),
-        valid=layout.valid.to(device),
-    )

@@ -20,6 +20,8 @@ import torch
 from torch import Tensor
 from torch.nn.attention.flex_attention import BlockMask
 
+from trainer.sending import send
+
 TILE = 128
 """Rows and keys per tile of a flex block mask; flex attention's own default."""
 
@@ -46,6 +48,13 @@ class Layout:
     valid: Tensor
     context: int
     block_size: int
+
+    def to(self, device: torch.device) -> "Layout":
+        """The same on ``device``."""
+        anchor, first, valid = (
+            send(each, device) for each in (self.anchor, self.first, self.valid)
+        )
+        return Layout(anchor, first, valid, self.context, self.block_size)
 
     @property
     def rows(self) -> int:

@@ -24,7 +24,6 @@ from trainer.errors import ConfigError
 from trainer.fixed import FixedStep, StepShape
 from trainer.kernels.choice import is_fused
 from trainer.loss import HeadLoss, denominator, head_loss
-from trainer.mask import Layout
 from trainer.optimizer import MasterOptimizer
 from trainer.schedule import Row
 from trainer.sending import send
@@ -148,7 +147,7 @@ class Drafting:
     def draft(self, batch: Batch, features: Features) -> Tensor:
         """The drafter's final hidden states of all draft rows, ``(N, Q, H)``."""
         dtype = DTYPES[self.config.precision]
-        layout = _moved(batch.layout, self.device)
+        layout = batch.layout.to(self.device)
         ids = draft_ids(batch.layout, batch.ids_NS, self.drafter.config.mask_token_id)
         place = positions(batch.layout, batch.document_NS)
         attend = plan_attention(self.drafter.config.mask_rules, layout, self.backend)
@@ -157,6 +156,7 @@ class Drafting:
             features.taps_NSF.to(dtype),
             send(place, self.device),
             attend,
+            masked=self.drafter.config.block_size,
         )
         return hidden
 
@@ -284,16 +284,6 @@ class FixedPass:
         self._taps_NSF.copy_(features.taps_NSF)
         self._final_NSH.copy_(features.final_NSH)
         self._step.load(batch.ids_NS, batch.document_NS, batch.layout, batch.supervision, total)
-
-
-def _moved(layout: Layout, device: torch.device) -> Layout:
-    return Layout(
-        send(layout.anchor, device),
-        send(layout.first, device),
-        send(layout.valid, device),
-        layout.context,
-        layout.block_size,
-    )
 
 
 def _backend(config: RunConfig, head_dim: int, device: torch.device) -> Backend:

@@ -7,11 +7,11 @@ import pytest
 import torch
 
 from tests.support.oracle import CONFIG
-from trainer.attention import plan_decoding
+from trainer.attention import plan_attention, plan_decoding
 from trainer.drafter import DraftCache, Drafter, Rotary, default_target_layer_ids
 from trainer.errors import ConfigError
 from trainer.kernels.pointwise import rotate
-from trainer.mask import MaskRule
+from trainer.mask import Layout, MaskRule
 
 
 @pytest.mark.parametrize(
@@ -145,3 +145,26 @@ def test_default_taps_follow_the_published_formula(
     layers: int, taps: int, ids: tuple[int, ...]
 ) -> None:
     assert default_target_layer_ids(layers, taps) == ids
+
+
+def test_masked_rows_that_are_projected_once_train_as_if_each_were() -> None:
+    """The first layer's masked rows are one and the same row: same results, same gradients."""
+    size, anchors = CONFIG.block_size, 3
+    draw = torch.Generator().manual_seed(4)
+    first = torch.randn(2, anchors, 1, CONFIG.hidden_size, generator=draw)
+    rest = torch.randn(CONFIG.hidden_size, generator=draw)
+    block = torch.cat([first, rest.expand(2, anchors, size - 1, -1)], dim=2).flatten(1, 2)
+    taps = torch.randn(2, 7, CONFIG.tap_width, generator=draw)
+    anchor = torch.tensor([[1, 3, 6], [2, 4, 5]])
+    layout = Layout(anchor, 0 * anchor, torch.ones_like(anchor).bool(), 7, size)
+    attend = plan_attention(CONFIG.mask_rules, layout, "eager")
+    place = torch.arange(7 + anchors * size).expand(2, -1)
+    found = []
+    for masked in (None, size):
+        drafter = Drafter(CONFIG)
+        drafter.initialise(seed=2)
+        out = drafter(block, taps, place, attend, masked=masked)
+        (out * torch.sin(torch.arange(out.numel()).view_as(out))).sum().backward()
+        found.append([out.detach(), *(each.grad for each in drafter.parameters())])
+    for whole, once in zip(*found, strict=True):
+        torch.testing.assert_close(once, whole, atol=2e-5, rtol=2e-5)

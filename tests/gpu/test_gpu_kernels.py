@@ -1,12 +1,14 @@
 """The fused layer kernels on the hardware that they are for."""
 
+from dataclasses import replace
+
 import pytest
 import torch
 
 from tests.support import kernel_cases as cases
 from tests.support.row_cases import DTYPES, VOCABULARIES, check_compared
 from tests.support.target_cases import FAMILIES, TAPS, check_target, small_model
-from trainer.kernels.anchors import tile_mask, tiles_for
+from trainer.kernels.anchors import Tiles, tile_mask, tiles_for
 from trainer.kernels.anchors_backward import attend
 from trainer.kernels.choice import layer_math
 from trainer.kernels.layers import FusedLayerMath
@@ -21,9 +23,14 @@ GPU = torch.device("cuda")
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
 @pytest.mark.parametrize("width", [64, 128])
 def test_attention_is_the_formulas(rule: MaskRule, dtype: torch.dtype, width: int) -> None:
-    tiles = tiles_for(torch.empty(0, dtype=dtype))
-    for block in (16, 5):
+    for block, splits in ((16, False), (5, True)):
+        tiles = replace(_tiles(dtype), splits=splits)
         cases.check_attention(cases.packed_layout(block, GPU), rule, dtype, tiles, width=width)
+
+
+def _tiles(dtype: torch.dtype) -> Tiles:
+    some = torch.empty(1, 2, 4096, 16, dtype=dtype)
+    return tiles_for(some, some)
 
 
 def _wide_layout() -> Layout:
@@ -38,8 +45,7 @@ def _wide_layout() -> Layout:
 
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
 def test_attention_over_many_tiles_is_the_formulas(dtype: torch.dtype) -> None:
-    tiles = tiles_for(torch.empty(0, dtype=dtype))
-    cases.check_attention(_wide_layout(), MaskRule(), dtype, tiles, width=128)
+    cases.check_attention(_wide_layout(), MaskRule(), dtype, _tiles(dtype), width=128)
 
 
 def test_attention_gives_the_same_bits_again() -> None:
@@ -49,7 +55,7 @@ def test_attention_gives_the_same_bits_again() -> None:
         torch.randn(1, heads, length, 128, generator=draw, device=GPU, dtype=torch.bfloat16)
         for heads, length in ((8, layout.rows), (2, layout.keys), (2, layout.keys))
     )
-    mask = tile_mask(layout, MaskRule(), tiles_for(query))
+    mask = tile_mask(layout, MaskRule(), tiles_for(query, key))
     first, again = (
         cases.results(lambda q, k, v: attend(q, k, v, mask), (query, key, value)) for _ in range(2)
     )

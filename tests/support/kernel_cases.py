@@ -8,6 +8,7 @@ attention runs in float32 there.
 
 import sys
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 import torch
 from torch import Tensor, nn
@@ -15,7 +16,7 @@ from torch import Tensor, nn
 from trainer.attention import eager_attend
 from trainer.config import OptimizerSettings
 from trainer.kernels.adamw import FusedAdamW
-from trainer.kernels.anchors import Tiles, tile_mask
+from trainer.kernels.anchors import Tile, Tiles, tile_mask
 from trainer.kernels.anchors_backward import attend
 from trainer.kernels.layers import FusedLayerMath
 from trainer.kernels.pointwise import EagerLayerMath
@@ -25,7 +26,8 @@ from trainer.optimizer import EagerAdamW
 Function = Callable[..., Tensor | tuple[Tensor, ...]]
 TOLERANCE = {torch.float32: 1e-5, torch.bfloat16: 1.5e-2}
 RULES = (MaskRule(), MaskRule(causal=True), MaskRule(window=12), MaskRule(causal=True, window=20))
-SMALL = Tiles(32, 16, 16, 32, warps=(4, 4, 4), stages=(2, 2, 2))
+SMALL = Tiles(Tile(16, 32, 4, 2), Tile(32, 16, 4, 2), Tile(16, 32, 4, 2))
+SPLIT = replace(SMALL, splits=True)
 
 
 def results(function: Function, draws: Sequence[Tensor]) -> list[Tensor]:
@@ -121,6 +123,10 @@ def check_layers(width: int, dtype: torch.dtype, device: torch.device) -> None:
         lambda h, g: fused.norm_rotate(h, g, 1e-6, cos, sin),
         (drawn(2, 7, 3, width), gain),
     )
+    check_same(
+        eager.project, fused.project,
+        (hidden, drawn(2, 5, width), *(drawn(out, width) / width**0.5 for out in (32, 16, 16))),
+    )  # fmt: skip
     inner = 3 * width + 2
     weights = (drawn(inner, width), drawn(inner, width), drawn(width, inner))
     check_same(
@@ -169,8 +175,9 @@ def check_adamw(copies_in: torch.dtype, device: torch.device) -> None:
 def main() -> int:
     """Every case; the number of cases on stdout."""
     cpu, count = torch.device("cpu"), 0
-    for rule, block in zip((*RULES, MaskRule()), (4, 16, 5, 16, 3), strict=True):
-        check_attention(packed_layout(block, cpu), rule, torch.float32, SMALL)
+    tiles = (SMALL, SMALL, SPLIT, SMALL, SPLIT)
+    for rule, block, chosen in zip((*RULES, MaskRule()), (4, 16, 5, 16, 3), tiles, strict=True):
+        check_attention(packed_layout(block, cpu), rule, torch.float32, chosen)
         count += 1
     for dtype in TOLERANCE:
         for width in (48, 64):

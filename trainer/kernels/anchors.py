@@ -10,7 +10,7 @@ and its own blocks. Nothing is summed by atomics: results do not depend on timin
 Shapes: query (N, heads, Q, D); key and value (N, kv heads, K, D); any strides with D innermost.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 import triton
@@ -22,21 +22,32 @@ from trainer.mask import Layout, MaskRule, row_intervals
 
 LOG2_E = tl.constexpr(1.4426950408889634)
 _FAR = 1 << 30
+_BUSY = 1024
+"""Programs below which an H200's 132 processors wait for the longest of them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Tile:
+    """What a program holds at once, its warps, and how many loads it has in flight."""
+
+    rows: int
+    keys: int
+    warps: int
+    stages: int
 
 
 @dataclass(frozen=True, slots=True)
 class Tiles:
-    """Tile sizes: ``rows`` x ``keys`` forward and for dQ, ``back_rows`` x ``back_keys`` for dK, dV.
+    """One tile for each kernel; as measured on an H200 (``benchmarks/trainer_profile.py``).
 
-    Warps and pipeline stages are (forward, dQ, dK and dV); measured on an H200.
+    With ``splits`` dK and dV are computed for each query head and added up afterwards: more
+    programs, for models with few key heads.
     """
 
-    rows: int = 128
-    keys: int = 64
-    back_rows: int = 32
-    back_keys: int = 128
-    warps: tuple[int, int, int] = (8, 8, 8)
-    stages: tuple[int, int, int] = (3, 2, 2)
+    forward: Tile = Tile(64, 64, 4, 3)
+    rows: Tile = Tile(128, 64, 8, 3)
+    keys: Tile = Tile(64, 64, 4, 2)
+    splits: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,24 +55,29 @@ class TileMask:
     """A mask for the kernels; all int32 on the device.
 
     ``intervals`` (4, N, Q): each row's run of context and of its block, low and high.
-    ``spans`` (N, row tiles, 6): where a tile of rows looks: context start, start and stop of what
-    needs no mask, context stop; block start and stop.
+    ``spans`` and ``back_spans`` (N, row tiles, 6): where a tile of rows looks: context start, start
+    and stop of what needs no mask, context stop; block start and stop.
     ``visitors`` (N, key tiles, 4): the row tiles that see a tile of keys: first, first and stop of
     those that need no mask, stop. Key tiles cover the context, then anew the blocks.
     """
 
     intervals: Tensor
     spans: Tensor
+    back_spans: Tensor
     visitors: Tensor
     context: int
     tiles: Tiles
 
 
-def tiles_for(query: Tensor) -> Tiles:
-    """The tiles that a head's size and dtype leave room for."""
+def tiles_for(query: Tensor, key: Tensor) -> Tiles:
+    """The tiles that a head's dtype leaves room for, and that keep all processors busy."""
+    groups = key.shape[0] * key.shape[1]
     if query.dtype == torch.float32:
-        return Tiles(32, 32, 32, 32, warps=(4, 4, 4), stages=(1, 1, 1))
-    return Tiles()
+        small = Tile(32, 32, 4, 1)
+        return Tiles(small, small, small)
+    usual = Tiles()
+    programs = groups * key.shape[2] // usual.keys.keys
+    return replace(usual, splits=programs < _BUSY and query.shape[1] > key.shape[1])
 
 
 def tile_mask(layout: Layout, rule: MaskRule, tiles: Tiles) -> TileMask:
@@ -69,8 +85,11 @@ def tile_mask(layout: Layout, rule: MaskRule, tiles: Tiles) -> TileMask:
     seen = row_intervals(layout, rule)
     runs = (seen.context_low, seen.context_high, seen.block_low, seen.block_high)
     intervals = torch.stack(runs).to(torch.int32)
-    visitors = _visitors(intervals, layout, tiles)
-    return TileMask(intervals, _spans(intervals, tiles), visitors, layout.context, tiles)
+    spans = _spans(intervals, tiles.forward)
+    is_same = (tiles.rows.rows, tiles.rows.keys) == (tiles.forward.rows, tiles.forward.keys)
+    back_spans = spans if is_same else _spans(intervals, tiles.rows)
+    visitors = _visitors(intervals, layout, tiles.keys)
+    return TileMask(intervals, spans, back_spans, visitors, layout.context, tiles)
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,8 +114,8 @@ def _extremes(intervals: Tensor, size: int) -> _Extremes:
     return _Extremes(least[0], most[0], least[1], most[1], least[2], most[2])
 
 
-def _spans(intervals: Tensor, tiles: Tiles) -> Tensor:
-    found, step = _extremes(intervals, tiles.rows), tiles.keys
+def _spans(intervals: Tensor, tile: Tile) -> Tensor:
+    found, step = _extremes(intervals, tile.rows), tile.keys
     start = torch.where(found.low == _FAR, 0, found.low)
     stop = torch.maximum(start, found.high)
     # Whole steps from the start, so that the three runs neither overlap nor leave a gap.
@@ -110,9 +129,9 @@ def _spans(intervals: Tensor, tiles: Tiles) -> Tensor:
     return spans.to(torch.int32).contiguous()
 
 
-def _visitors(intervals: Tensor, layout: Layout, tiles: Tiles) -> Tensor:
-    found = _extremes(intervals, tiles.back_rows)
-    count, size, context = found.low.shape[1], tiles.back_keys, layout.context
+def _visitors(intervals: Tensor, layout: Layout, shape: Tile) -> Tensor:
+    found = _extremes(intervals, shape.rows)
+    count, size, context = found.low.shape[1], shape.keys, layout.context
     tile = torch.arange(-(-context // size) + -(-layout.rows // size), device=intervals.device)
     is_context = size * tile < context
     left = torch.where(is_context, size * tile, context + size * (tile - -(-context // size)))
@@ -147,13 +166,13 @@ def attend_forward(
     batch, heads, rows, width = query.shape
     out = torch.empty_like(query)
     log_sum = torch.empty(query.shape[:3], dtype=torch.float32, device=query.device)
-    tiles = mask.tiles
-    _forward[(triton.cdiv(rows, tiles.rows), heads, batch)](
+    tile = mask.tiles.forward
+    _forward[(triton.cdiv(rows, tile.rows), heads, batch)](
         query, key, value, out, log_sum, mask.intervals, mask.spans,
         *query.stride()[:3], *key.stride()[:3], *value.stride()[:3], *out.stride()[:3],
         rows, key.shape[2], batch * rows, width**-0.5 * LOG2_E.value,
-        GROUP=heads // key.shape[1], WIDTH=width, ROWS=tiles.rows, KEYS=tiles.keys,
-        PRECISION=precision(query), num_warps=tiles.warps[0], num_stages=tiles.stages[0],
+        GROUP=heads // key.shape[1], WIDTH=width, ROWS=tile.rows, KEYS=tile.keys,
+        PRECISION=precision(query), num_warps=tile.warps, num_stages=tile.stages,
     )  # fmt: skip
     return out, log_sum
 

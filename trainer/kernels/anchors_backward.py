@@ -11,7 +11,7 @@ import triton.language as tl
 from torch import Tensor
 from torch.autograd.function import FunctionCtx, once_differentiable
 
-from trainer.kernels.anchors import LOG2_E, TileMask, attend_forward, precision
+from trainer.kernels.anchors import LOG2_E, Tile, TileMask, attend_forward, precision
 
 
 def attend(query: Tensor, key: Tensor, value: Tensor, mask: TileMask) -> Tensor:
@@ -45,28 +45,70 @@ def _slopes(
     query: Tensor, key: Tensor, value: Tensor, out: Tensor, log_sum: Tensor, slope: Tensor,
     mask: TileMask,
 ) -> tuple[Tensor, Tensor, Tensor]:  # fmt: skip
-    batch, heads, rows, width = query.shape
-    groups, keys = key.shape[1], key.shape[2]
-    tiles, scale = mask.tiles, width**-0.5
-    d_query, d_key, d_value = (torch.empty_like(each) for each in (query, key, value))
     inner = torch.empty_like(log_sum)
-    strides = (each.stride()[:3] for each in (query, key, value, slope))
-    common = [stride for each in strides for stride in each]
-    numbers = (rows, keys, batch * rows, scale * LOG2_E.value, scale)
-    shape = {"GROUP": heads // groups, "WIDTH": width, "PRECISION": precision(query)}
-    _rows_backward[(triton.cdiv(rows, tiles.rows), heads, batch)](
-        query, key, value, slope, out, log_sum, inner, d_query, mask.intervals, mask.spans,
-        *common, *out.stride()[:3], *d_query.stride()[:3], *numbers,
-        ROWS=tiles.rows, KEYS=tiles.keys, **shape,
-        num_warps=tiles.warps[1], num_stages=tiles.stages[1],
+    d_query = rows_backward(query, key, value, slope, out, log_sum, inner, mask)
+    return d_query, *keys_backward(query, key, value, slope, log_sum, inner, mask)
+
+
+def rows_backward(
+    query: Tensor, key: Tensor, value: Tensor, slope: Tensor, out: Tensor, log_sum: Tensor,
+    inner: Tensor, mask: TileMask,
+) -> Tensor:  # fmt: skip
+    """The queries' gradient; writes each row's product of result and upstream into ``inner``."""
+    batch, heads, rows, _ = query.shape
+    tile, d_query = mask.tiles.rows, torch.empty_like(query)
+    _rows_backward[(triton.cdiv(rows, tile.rows), heads, batch)](
+        query, key, value, slope, out, log_sum, inner, d_query, mask.intervals, mask.back_spans,
+        *_strides(query, key, value, slope, out, d_query), *_numbers(query, key),
+        **_shape(query, key, tile),
     )  # fmt: skip
-    _keys_backward[(mask.visitors.shape[1], groups, batch)](
-        query, key, value, slope, log_sum, inner, d_key, d_value, mask.intervals, mask.visitors,
-        *common, *d_key.stride()[:3], *d_value.stride()[:3], mask.context, *numbers,
-        ROWS=tiles.back_rows, KEYS=tiles.back_keys, **shape,
-        num_warps=tiles.warps[2], num_stages=tiles.stages[2],
+    return d_query
+
+
+def keys_backward(
+    query: Tensor, key: Tensor, value: Tensor, slope: Tensor, log_sum: Tensor, inner: Tensor,
+    mask: TileMask,
+) -> tuple[Tensor, Tensor]:  # fmt: skip
+    """The keys' and the values' gradients."""
+    heads, groups = query.shape[1], key.shape[1]
+    tile, splits = mask.tiles.keys, mask.tiles.splits
+    made = [torch.empty_like(key), torch.empty_like(value)]
+    if splits:
+        # One part a query head, in float32, laid out like the keys: (N, K, heads, D) in memory.
+        batch, _, keys, width = key.shape
+        wide = (batch, keys, heads, width)
+        made = [
+            torch.empty(wide, dtype=torch.float32, device=key.device).transpose(1, 2) for _ in made
+        ]
+    _keys_backward[(mask.visitors.shape[1], heads if splits else groups, len(key))](
+        query, key, value, slope, log_sum, inner, *made, mask.intervals, mask.visitors,
+        *_strides(query, key, value, slope, *made), mask.context, *_numbers(query, key),
+        MEMBERS=1 if splits else heads // groups, **_shape(query, key, tile),
     )  # fmt: skip
-    return d_query, d_key, d_value
+    if splits:
+        made = [
+            part.view(len(key), groups, -1, *key.shape[2:]).sum(2).to(key.dtype) for part in made
+        ]
+    return made[0], made[1]
+
+
+def _strides(*tensors: Tensor) -> list[int]:
+    return [stride for each in tensors for stride in each.stride()[:3]]
+
+
+def _numbers(query: Tensor, key: Tensor) -> tuple[int, int, int, float, float]:
+    """Rows, keys, distance of the intervals' planes, scale in powers of two, scale."""
+    batch, _, rows, width = query.shape
+    scale = float(width) ** -0.5
+    return rows, key.shape[2], batch * rows, scale * LOG2_E.value, scale
+
+
+def _shape(query: Tensor, key: Tensor, tile: Tile) -> dict[str, int | str]:
+    return {
+        "ROWS": tile.rows, "KEYS": tile.keys, "GROUP": query.shape[1] // key.shape[1],
+        "WIDTH": query.shape[3], "PRECISION": precision(query), "num_warps": tile.warps,
+        "num_stages": tile.stages,
+    }  # fmt: skip
 
 
 @triton.jit  # type: ignore[untyped-decorator]  # triton has no types
@@ -160,10 +202,11 @@ def _keys_backward(
     v_batch: int, v_head: int, v_row: int, s_batch: int, s_head: int, s_row: int,
     dk_batch: int, dk_head: int, dk_row: int, dv_batch: int, dv_head: int, dv_row: int,
     context: int, rows: int, keys: int, plane: int, scale2: float, scale: float,
-    ROWS: tl.constexpr, KEYS: tl.constexpr, GROUP: tl.constexpr, WIDTH: tl.constexpr,
-    PRECISION: tl.constexpr,
+    ROWS: tl.constexpr, KEYS: tl.constexpr, GROUP: tl.constexpr, MEMBERS: tl.constexpr,
+    WIDTH: tl.constexpr, PRECISION: tl.constexpr,
 ) -> None:  # fmt: skip
-    tile, group, batch = tl.program_id(0), tl.program_id(1), tl.program_id(2).to(tl.int64)
+    tile, part, batch = tl.program_id(0), tl.program_id(1), tl.program_id(2).to(tl.int64)
+    group = part * MEMBERS // GROUP
     before = tl.cdiv(context, KEYS)
     is_context = tile < before
     start = tl.where(is_context, tile * KEYS, context + (tile - before) * KEYS)
@@ -180,11 +223,11 @@ def _keys_backward(
     bound = intervals + batch * rows + tl.where(is_context, 0, 2 * plane)
     dk = tl.zeros([KEYS, WIDTH], dtype=tl.float32)
     dv = tl.zeros([KEYS, WIDTH], dtype=tl.float32)
-    for member in range(GROUP):
-        head = group * GROUP + member
+    for member in range(MEMBERS):
+        head = part * MEMBERS + member
         q_at = query + batch * q_batch + head * q_head
         s_at = slope + batch * s_batch + head * s_head
-        at = (batch * tl.num_programs(1) * GROUP + head) * rows
+        at = (batch * tl.num_programs(1) * MEMBERS + head) * rows
         for number in range(bare, bare_stop):
             dk, dv = _keys_step(
                 dk, dv, k, v, place, q_at, s_at, q_row, s_row, log_sum + at, inner + at, bound,
@@ -196,9 +239,9 @@ def _keys_backward(
                 dk, dv, k, v, place, q_at, s_at, q_row, s_row, log_sum + at, inner + at, bound,
                 plane, rows, number * ROWS, scale2, WIDTH, ROWS, PRECISION, MASKED=True,
             )  # fmt: skip
-    dk_at = d_key + batch * dk_batch + group * dk_head + far * dk_row + column
+    dk_at = d_key + batch * dk_batch + part * dk_head + far * dk_row + column
     tl.store(dk_at, (dk * scale).to(d_key.dtype.element_ty), mask=held)
-    dv_at = d_value + batch * dv_batch + group * dv_head + far * dv_row + column
+    dv_at = d_value + batch * dv_batch + part * dv_head + far * dv_row + column
     tl.store(dv_at, dv.to(d_value.dtype.element_ty), mask=held)
 
 

@@ -36,10 +36,11 @@ def add_norm_into(
     other = hidden if update is None else update
     total = hidden if summed is None else summed
     result = hidden if normed is None else normed
-    _add_norm[(rows,)](
+    size = _tile_rows(width)
+    _add_norm[(triton.cdiv(rows, size),)](
         hidden, other, gain, total, result, hidden.stride(0), other.stride(0), total.stride(0),
-        result.stride(0), epsilon, WIDTH=width, COLUMNS=triton.next_power_of_2(width),
-        ADDS=update is not None, SUMS=summed is not None, NORMS=normed is not None,
+        result.stride(0), rows, epsilon, WIDTH=width, COLUMNS=triton.next_power_of_2(width),
+        ROWS=size, ADDS=update is not None, SUMS=summed is not None, NORMS=normed is not None,
         ROUNDS_FIRST=rounds_first, num_warps=_warps(width),
     )  # fmt: skip
 
@@ -51,7 +52,7 @@ def norm_rotate_into(
     """Norm (unless ``gain`` is None) and turn heads (N, T, heads, D) into ``out``, maybe itself."""
     batch, tokens, count, width = heads.shape
     total = batch * tokens * count
-    size = _head_rows(width)
+    size = _tile_rows(width)
     _norm_rotate[(triton.cdiv(total, size),)](
         heads, heads if gain is None else gain, cos, sin, out, *heads.stride()[:3],
         *out.stride()[:3], *_angles(cos, tokens), tokens, count, total, epsilon, HALF=width // 2,
@@ -114,13 +115,14 @@ class _AddNorm(torch.autograd.Function):
         outer = slope if d_sum is None else _rows(d_sum)
         d_hidden = torch.empty(summed.shape, dtype=summed.dtype, device=summed.device)
         rows, width = flat.shape
-        programs = min(rows, _PROGRAMS)
+        size = _tile_rows(width)
+        programs = min(triton.cdiv(rows, size), _PROGRAMS)
         parts = torch.empty(programs, width, dtype=torch.float32, device=flat.device)
         _add_norm_backward[(programs,)](
             flat, slope, outer, gain, _rows(d_hidden), parts, flat.stride(0), slope.stride(0),
             outer.stride(0), width, rows, ctx.epsilon,  # type: ignore[attr-defined]  # forward set it
-            WIDTH=width, COLUMNS=triton.next_power_of_2(width), ADDS=d_sum is not None,
-            num_warps=_warps(width),
+            WIDTH=width, COLUMNS=triton.next_power_of_2(width), ROWS=size,
+            ADDS=d_sum is not None, num_warps=_warps(width),
         )  # fmt: skip
         return d_hidden, d_hidden if adds else None, parts.sum(0).to(gain.dtype), None
 
@@ -142,7 +144,7 @@ class _NormRotate(torch.autograd.Function):
         (slope,) = upstream
         heads, gain, cos, sin = ctx.saved_tensors  # type: ignore[attr-defined]  # what forward kept
         batch, tokens, count, width = heads.shape
-        total, size = batch * tokens * count, _head_rows(width)
+        total, size = batch * tokens * count, _tile_rows(width)
         programs = min(triton.cdiv(total, size), _PROGRAMS)
         columns = triton.next_power_of_2(width // 2)
         d_heads = torch.empty(heads.shape, dtype=heads.dtype, device=heads.device)
@@ -165,24 +167,25 @@ def _angles(cos: Tensor, tokens: int) -> tuple[int, int, int]:
     return cos.stride(0) if cos.shape[0] > 1 else 0, cos.stride(1), cos.shape[1] - tokens
 
 
-def _head_rows(width: int) -> int:
+def _tile_rows(width: int) -> int:
+    """Rows that a program holds at once: 4,096 values, or one row."""
     return max(1, 4096 // int(triton.next_power_of_2(width)))
 
 
 def _warps(width: int) -> int:
-    return 8 if width > 2048 else 4 if width > 512 else 2  # noqa: PLR2004 - 16 elements a thread
+    return 8 if width > 2048 else 4  # noqa: PLR2004 - 16 to 32 values a thread
 
 
 @triton.jit  # type: ignore[untyped-decorator]  # triton has no types
 def _add_norm(
     hidden: tl.tensor, update: tl.tensor, gain: tl.tensor, summed: tl.tensor, normed: tl.tensor,
-    h_row: int, u_row: int, s_row: int, n_row: int, epsilon: float, WIDTH: tl.constexpr,
-    COLUMNS: tl.constexpr, ADDS: tl.constexpr, SUMS: tl.constexpr, NORMS: tl.constexpr,
-    ROUNDS_FIRST: tl.constexpr,
+    h_row: int, u_row: int, s_row: int, n_row: int, rows: int, epsilon: float,
+    WIDTH: tl.constexpr, COLUMNS: tl.constexpr, ROWS: tl.constexpr, ADDS: tl.constexpr,
+    SUMS: tl.constexpr, NORMS: tl.constexpr, ROUNDS_FIRST: tl.constexpr,
 ) -> None:  # fmt: skip
-    row = tl.program_id(0).to(tl.int64)
-    column = tl.arange(0, COLUMNS)
-    inside = column < WIDTH
+    row = (tl.program_id(0) * ROWS + tl.arange(0, ROWS)).to(tl.int64)[:, None]
+    column = tl.arange(0, COLUMNS)[None, :]
+    inside = (row < rows) & (column < WIDTH)
     kind = hidden.dtype.element_ty
     x = tl.load(hidden + row * h_row + column, mask=inside, other=0.0)
     if ADDS:
@@ -192,10 +195,10 @@ def _add_norm(
         tl.store(summed + row * s_row + column, x, mask=inside)
     if NORMS:
         x = x.to(tl.float32)
-        x = x * tl.rsqrt(tl.sum(x * x, axis=0) / WIDTH + epsilon)
+        x = x * tl.rsqrt(tl.sum(x * x, axis=1) / WIDTH + epsilon)[:, None]
         if ROUNDS_FIRST:
             x = x.to(kind).to(tl.float32)
-        x = x * tl.load(gain + column, mask=inside, other=0.0).to(tl.float32)
+        x = x * tl.load(gain + column, mask=column < WIDTH, other=0.0).to(tl.float32)
         tl.store(normed + row * n_row + column, x.to(normed.dtype.element_ty), mask=inside)
 
 
@@ -203,25 +206,36 @@ def _add_norm(
 def _add_norm_backward(
     summed: tl.tensor, slope: tl.tensor, outer: tl.tensor, gain: tl.tensor, d_hidden: tl.tensor,
     parts: tl.tensor, s_row: int, d_row: int, o_row: int, h_row: int, rows: int, epsilon: float,
-    WIDTH: tl.constexpr, COLUMNS: tl.constexpr, ADDS: tl.constexpr,
+    WIDTH: tl.constexpr, COLUMNS: tl.constexpr, ROWS: tl.constexpr, ADDS: tl.constexpr,
 ) -> None:  # fmt: skip
-    column = tl.arange(0, COLUMNS)
-    inside = column < WIDTH
-    weight = tl.load(gain + column, mask=inside, other=0.0).to(tl.float32)
-    part = tl.zeros([COLUMNS], dtype=tl.float32)
-    for index in range(tl.program_id(0), rows, tl.num_programs(0)):
-        row = tl.zeros([1], dtype=tl.int64) + index
+    column = tl.arange(0, COLUMNS)[None, :]
+    known = column < WIDTH
+    weight = tl.load(gain + column, mask=known, other=0.0).to(tl.float32)
+    part = tl.zeros([1, COLUMNS], dtype=tl.float32)
+    for first in range(tl.program_id(0) * ROWS, rows, tl.num_programs(0) * ROWS):
+        row = (first + tl.arange(0, ROWS)).to(tl.int64)[:, None]
+        inside = (row < rows) & known
         x = tl.load(summed + row * s_row + column, mask=inside, other=0.0).to(tl.float32)
         d = tl.load(slope + row * d_row + column, mask=inside, other=0.0).to(tl.float32)
-        scale = tl.rsqrt(tl.sum(x * x, axis=0) / WIDTH + epsilon)
+        scale = tl.rsqrt(tl.sum(x * x, axis=1) / WIDTH + epsilon)[:, None]
         x = x * scale
-        part += d * x
+        part += tl.sum(d * x, axis=0)[None, :]
         d = d * weight
-        d = scale * (d - x * (tl.sum(d * x, axis=0) / WIDTH))
+        d = scale * (d - x * (tl.sum(d * x, axis=1) / WIDTH)[:, None])
         if ADDS:
             d += tl.load(outer + row * o_row + column, mask=inside, other=0.0).to(tl.float32)
         tl.store(d_hidden + row * h_row + column, d.to(d_hidden.dtype.element_ty), mask=inside)
-    tl.store(parts + tl.program_id(0) * WIDTH + column, part, mask=inside)
+    tl.store(parts + tl.program_id(0) * WIDTH + column, part, mask=known)
+
+
+@triton.jit  # type: ignore[untyped-decorator]  # triton has no types
+def _places(row: tl.tensor, tokens: int, count: int) -> tuple[tl.tensor, tl.tensor, tl.tensor]:
+    """Sequence, token and head of a row; 64 bits wide only after the divisions, which are slow."""
+    flat = row // count
+    head = row - flat * count
+    batch = flat // tokens
+    token = flat - batch * tokens
+    return batch.to(tl.int64), token.to(tl.int64), head.to(tl.int64)
 
 
 @triton.jit  # type: ignore[untyped-decorator]  # triton has no types
@@ -232,10 +246,10 @@ def _norm_rotate(
     HALF: tl.constexpr, COLUMNS: tl.constexpr, ROWS: tl.constexpr, NORMS: tl.constexpr,
     ROUNDS_FIRST: tl.constexpr,
 ) -> None:  # fmt: skip
-    row = tl.program_id(0).to(tl.int64) * ROWS + tl.arange(0, ROWS)
+    row = tl.program_id(0) * ROWS + tl.arange(0, ROWS)
     column = tl.arange(0, COLUMNS)[None, :]
-    batch, token, head = row // (tokens * count), (row // count) % tokens, row % count
     inside = (row < total)[:, None] & (column < HALF)
+    batch, token, head = _places(row, tokens, count)
     kind = heads.dtype.element_ty
     at = heads + (batch * h_batch + token * h_token + head * h_head)[:, None] + column
     left = tl.load(at, mask=inside, other=0.0).to(tl.float32)
@@ -271,9 +285,9 @@ def _norm_rotate_backward(
     part_left = tl.zeros([1, COLUMNS], dtype=tl.float32)
     part_right = tl.zeros([1, COLUMNS], dtype=tl.float32)
     for first in range(tl.program_id(0) * ROWS, total, tl.num_programs(0) * ROWS):
-        row = tl.arange(0, ROWS).to(tl.int64) + first
-        batch, token, head = row // (tokens * count), (row // count) % tokens, row % count
+        row = first + tl.arange(0, ROWS)
         inside = (row < total)[:, None] & known
+        batch, token, head = _places(row, tokens, count)
         at = heads + (batch * h_batch + token * h_token + head * h_head)[:, None] + column
         left = tl.load(at, mask=inside, other=0.0).to(tl.float32)
         right = tl.load(at + HALF, mask=inside, other=0.0).to(tl.float32)
@@ -291,7 +305,7 @@ def _norm_rotate_backward(
         d_left, d_right = d_left * weight_left, d_right * weight_right
         mean = (tl.sum(d_left * left + d_right * right, axis=1) / (2 * HALF))[:, None]
         kind = d_heads.dtype.element_ty
-        to = d_heads + row[:, None] * (2 * HALF) + column
+        to = d_heads + row.to(tl.int64)[:, None] * (2 * HALF) + column
         tl.store(to, (scale[:, None] * (d_left - left * mean)).to(kind), mask=inside)
         tl.store(to + HALF, (scale[:, None] * (d_right - right * mean)).to(kind), mask=inside)
     to = parts + tl.program_id(0) * (2 * HALF) + column

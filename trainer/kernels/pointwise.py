@@ -33,6 +33,12 @@ class LayerMath(Protocol):
         """Norm each head, then turn it by its position's angles."""
         ...
 
+    def project(
+        self, block: Tensor, context: Tensor, query: Tensor, key: Tensor, value: Tensor
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """``block query'``; ``[context; block]`` by ``key'`` and by ``value'``: (N, T, heads D)."""
+        ...
+
     def feed_forward(self, hidden: Tensor, gate: Tensor, up: Tensor, down: Tensor) -> Tensor:
         """SwiGLU: ``(silu(hidden gate') * (hidden up')) down'``."""
         ...
@@ -57,6 +63,13 @@ class EagerLayerMath:
     ) -> Tensor:
         """See :class:`LayerMath`."""
         return rotate(self.norm(heads, gain, epsilon), cos, sin)
+
+    def project(
+        self, block: Tensor, context: Tensor, query: Tensor, key: Tensor, value: Tensor
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """See :class:`LayerMath`."""
+        rows, linear = torch.cat([context, block], dim=1), functional.linear
+        return linear(block, query), linear(rows, key), linear(rows, value)
 
     def feed_forward(self, hidden: Tensor, gate: Tensor, up: Tensor, down: Tensor) -> Tensor:
         """See :class:`LayerMath`."""
