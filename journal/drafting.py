@@ -24,7 +24,11 @@ BOOKMARK_EVERY = 1_024  # events at least; opening reads no more than about that
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """The journal's seams and sizes, each with its ordinary value."""
+    """The journal's seams and sizes, each with its ordinary value.
+
+    seals is False for one whose key is not the journal's: what is written then stays unsealed until
+    the next session of one who has it.
+    """
 
     disk: Disk = field(default_factory=SystemDisk)
     random: RandomSource = os.urandom
@@ -32,6 +36,7 @@ class Settings:
     redactor: Redactor = field(default_factory=Redactor)
     segment_bytes: int = SEGMENT_BYTES
     seal_every: int = SEAL_EVERY
+    seals: bool = True
     bookmark_every: int = BOOKMARK_EVERY
 
 

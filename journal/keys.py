@@ -57,6 +57,21 @@ class KeyStore:
                     return self.make_key()
         return self.read_key(current.read_text().strip())
 
+    def key_for(self, journal_id: str) -> SigningKey:
+        """The newest of the journal's own keys that is here; the current one where none is.
+
+        A key that was rotated in one journal signs no other.
+
+        Raises:
+            KeyUnusable: The file is unreadable, malformed or readable by others.
+        """
+        for public in reversed(self.pinned(journal_id).keys):
+            if (self.folder / f"{public.name}.key").exists():
+                own = self.read_key(public.name)
+                if own.public == public:
+                    return own
+        return self.signing_key()
+
     def make_key(self) -> SigningKey:
         """Draw a new key and let it sign from now on.
 

@@ -73,7 +73,7 @@ class Journal:
         self.settings = settings
         self.keys = keys
         self.anchors = tuple(anchors)
-        self.signing_key = keys.signing_key()
+        self.signing_key = keys.key_for(journal_id)
         self._mutex = threading.RLock()
         self._process = os.getpid()
         self._closed = False
@@ -148,7 +148,7 @@ class Journal:
         layout = Layout(path)
         journal_id = read_format(layout)
         if anchor is not None:
-            store.pin(journal_id, key=store.signing_key().public, anchor=place_of(anchor))
+            store.pin(journal_id, key=store.key_for(journal_id).public, anchor=place_of(anchor))
         places = store.pinned(journal_id).anchors
         try:
             opened = cls(
@@ -240,8 +240,9 @@ class Journal:
         self._refuse_if_closed()
         try:
             self.append(NewEvent(SessionEnded(reason=reason)))
-            self.seal(record=False)
-            sealing.super_seal(self, self.signing_key, self.settings.disk)
+            if self.settings.seals:
+                self.seal(record=False)
+                sealing.super_seal(self, self.signing_key, self.settings.disk)
             # The index is derived: whoever reads next brings it up, or says why it cannot.
             with suppress(IndexFailed):
                 bring_up(self.layout)
@@ -290,7 +291,8 @@ class Journal:
             self._stream, self._pace = other, sealing.Pace(self.settings.seal_every, 0)
             if events := recovered(other.repair, in_doubt):
                 self.append(*events)
-                self.seal(record=False)
+                if self.settings.seals:
+                    self.seal(record=False)
         finally:
             self._stream, self._pace = own, pace
             other.close()
@@ -384,7 +386,9 @@ class Journal:
     def _seal_if_due(self, events: Sequence[Event]) -> None:
         """Before a destructive command is sent, after it ended, and every so many events."""
         before, after = self._pace.around(events)
-        if not (before or after or self._pace.is_overdue(self._stream.size)):
+        if not self.settings.seals or not (
+            before or after or self._pace.is_overdue(self._stream.size)
+        ):
             return
         try:
             self.seal()

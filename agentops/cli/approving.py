@@ -8,7 +8,7 @@ from agentops.approvals import by_layer, this_party
 from agentops.cli.context import (
     add_journal_option,
     add_json_option,
-    open_as_guest,
+    open_journal,
     open_reader,
     settings_for,
 )
@@ -120,7 +120,7 @@ def _approve(arguments: argparse.Namespace) -> Status:
     place = _key_place(arguments.operator_key, settings)
     asked_for = arguments.operator_key is not None or config.approvals.operators
     key = read_key(place, lambda: ask_passphrase(place)) if asked_for else None
-    with open_as_guest(settings) as journal:
+    with open_journal(settings) as journal:
         card = approve(
             journal, SystemClock(), arguments.approval, config=config, by=this_party(), key=key
         )
@@ -153,7 +153,7 @@ def _operator_init(arguments: argparse.Namespace) -> Status:
 
 
 def _deny(arguments: argparse.Namespace) -> Status:
-    with open_as_guest(settings_for(arguments)) as journal:
+    with open_journal(settings_for(arguments)) as journal:
         card = refuse(journal, SystemClock(), arguments.approval, arguments.reason)
     return _answered(arguments, card, "refused")
 
@@ -169,14 +169,14 @@ def _place(arguments: argparse.Namespace) -> HostRef | None:
 
 def _freeze(arguments: argparse.Namespace) -> Status:
     place = _place(arguments)
-    with open_as_guest(settings_for(arguments)) as journal:
+    with open_journal(settings_for(arguments)) as journal:
         event = freeze(journal, place, arguments.reason)
     return _placed(arguments, place, "frozen", event.id)
 
 
 def _thaw(arguments: argparse.Namespace) -> Status:
     place = _place(arguments)
-    with open_as_guest(settings_for(arguments)) as journal:
+    with open_journal(settings_for(arguments)) as journal:
         event = thaw(journal, place, arguments.reason)
     return _placed(arguments, place, "thawed", event.id)
 

@@ -13,9 +13,9 @@ from journal import Actor, Journal, JournalError, KeyStore, NewEvent, Reader, Sy
 from journal import Settings as JournalSettings
 from journal.events import JournalRead
 from journal.keeper import Keeper
+from journal.layout import Layout, read_format
 
 _ACTOR_KINDS = ("human", "agent")
-_NEVER = 2**53
 
 
 def add_journal_option(parser: argparse.ArgumentParser) -> None:
@@ -63,13 +63,22 @@ def actor() -> Actor:
 def open_journal(settings: Settings) -> Journal:
     """Open the journal for writing; a journal that is not there yet is made, key and anchor too.
 
+    A journal that was sealed with a key of somebody else's is written to and left unsealed: its
+    owner seals that later, and no seal of a stranger's makes it look tampered with.
+
     Raises:
         JournalError: it cannot be opened or made; nothing was changed.
     """
     keys = KeyStore(settings.places.keys)
     if settings.journal.exists():
+        owned = _is_sealed_here(settings, keys)
         return Journal.open(
-            settings.journal, clock=SystemClock(), actor=actor(), keys=keys, anchor=settings.anchor
+            settings.journal,
+            clock=SystemClock(),
+            actor=actor(),
+            keys=keys,
+            anchor=settings.anchor if owned else None,
+            settings=JournalSettings(seals=owned),
         )
     anchor = settings.anchor or default_anchor(settings)
     anchor.parent.mkdir(parents=True, exist_ok=True)
@@ -92,28 +101,13 @@ def keep_journal(settings: Settings) -> Iterator[Journal]:
         yield journal
 
 
-@contextmanager
-def open_as_guest(settings: Settings) -> Iterator[Journal]:
-    """Open the journal to leave a word in it, also one that belongs to another user.
-
-    Another user's key must not seal it: what is written stays unsealed until its owner's next seal.
-    """
-    own = not settings.journal.exists() or settings.journal.stat().st_uid == os.getuid()
-    if own:
-        with open_journal(settings) as journal:
-            yield journal
-        return
-    journal = Journal.open(
-        settings.journal,
-        clock=SystemClock(),
-        actor=actor(),
-        keys=KeyStore(settings.places.keys),
-        settings=JournalSettings(seal_every=_NEVER),
-    )
-    try:
-        yield journal
-    finally:
-        journal.abandon()
+def _is_sealed_here(settings: Settings, keys: KeyStore) -> bool:
+    """Whether this user's key is one that seals this journal, or nobody's has yet."""
+    layout = Layout(settings.journal)
+    if not layout.seals.exists() or not layout.seals.read_bytes():
+        return True
+    name = read_format(layout)
+    return keys.key_for(name).public in keys.pinned(name).keys
 
 
 def default_anchor(settings: Settings) -> Path:

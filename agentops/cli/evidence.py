@@ -133,7 +133,7 @@ def _anchor(arguments: argparse.Namespace) -> Status:
             raise UsageError(f"anchor {place!r} lies inside the journal; choose a place outside it")
         place = str(Path(place).resolve())
     keys = KeyStore(settings.places.keys)
-    keys.pin(reader.journal_id, key=keys.signing_key().public, anchor=place)
+    keys.pin(reader.journal_id, key=keys.key_for(reader.journal_id).public, anchor=place)
     with open_journal(settings) as journal:
         head = journal.seal()
     if arguments.json:

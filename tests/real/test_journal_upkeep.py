@@ -4,13 +4,14 @@ import os
 import subprocess
 import threading
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import duckdb
 import pytest
 
 from agentops.box import Box
-from journal import Event, Journal, NewEvent, Reader, Shredded, verify
+from journal import Event, Journal, KeyStore, NewEvent, Reader, Shredded, verify
 from journal.anchors import GIT_FILE, AnchorFailed, SshAnchor, anchor_at
 from journal.errors import Corrupt, EventNotFound, KeyUnusable
 from journal.events import Heartbeat
@@ -77,6 +78,41 @@ def test_a_rotated_key_is_trusted_by_whoever_pinned_the_old_one(place: Place) ->
     with place.open() as journal:
         assert journal.signing_key.public == new
     assert verify(place.path, key=old.line, anchors=[place.anchor]).status == "intact"
+
+
+def test_a_key_that_was_rotated_in_one_journal_signs_no_other(place: Place, tmp_path: Path) -> None:
+    """Both share a key store; each goes on with the key that it pinned."""
+    keys, other = place.keys, tmp_path / "other.journal"
+    with Journal.create(other, clock=place.clock, actor=ACTOR, keys=keys, anchor=None) as journal:
+        journal.append(note("before"))
+    with place.create() as journal:
+        rotate_key(journal)
+    with Journal.open(other, clock=place.clock, actor=ACTOR, keys=keys) as journal:
+        journal.append(note("after"))
+    assert verify(other, keys=keys).status == "unanchored"
+    assert place.verify().status == "intact"
+
+
+def test_a_strangers_session_leaves_no_seal_and_the_owner_seals_what_it_wrote(
+    place: Place, tmp_path: Path
+) -> None:
+    """Also what another writer left in doubt is only named by it, not sealed."""
+    with place.create() as journal:
+        journal.append(note("mine"))
+    dying = place.open()
+    dying.append(intended("c1"))
+    dying.abandon()
+    stranger = Journal.open(
+        place.path, clock=place.clock, actor=ACTOR, keys=KeyStore(tmp_path / "theirs"),
+        settings=replace(place.settings, seals=False),
+    )  # fmt: skip
+    with stranger as journal:
+        journal.append(*(note(f"theirs {n}") for n in range(300)))
+    between = place.verify()
+    assert between.finding is None, between.finding
+    with place.open():
+        pass
+    assert place.verify().status == "intact"
 
 
 def test_the_new_key_alone_does_not_vouch_for_what_the_old_one_sealed(place: Place) -> None:
