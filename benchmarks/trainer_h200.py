@@ -142,14 +142,15 @@ def race(run: Run, only: Sequence[str], shapes: Sequence[str]) -> None:
     for shape, process in compiling.items():
         run.wait_compiled(process, "speculators", shape)
         run.say("speculators", shape, "stands at its gate or has ended")
-    for shape, process in compiling.items():
-        os.sched_setaffinity(process.pid, cores) if process.poll() is None else None
-        (run.gate("speculators", shape) / "go").touch()
-        run.wait(process, f"speculators {shape}")
-    for role in timed:
-        for shape in shapes:
-            if shape != LARGE:
+    for shape in shapes:
+        if shape != LARGE:
+            for role in timed:
                 run.wait(run.start(role, shape, cores), f"{role} {shape}")
+        if (process := compiling.get(shape)) is not None:
+            if process.poll() is None:
+                os.sched_setaffinity(process.pid, cores)
+            (run.gate("speculators", shape) / "go").touch()
+            run.wait(process, f"speculators {shape}")
 
 
 def table(lines: Sequence[dict[str, Any]]) -> str:
