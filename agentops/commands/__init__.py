@@ -17,6 +17,7 @@ from agentops.commands.model_check import CheckModel
 from agentops.commands.observing import Observe
 from agentops.commands.patching import ApplyPatch
 from agentops.commands.processes import ListProcesses
+from agentops.commands.rolling_back import RollBack
 from agentops.commands.run_argv import RunArgv
 from agentops.commands.signals import SignalProcess
 from agentops.commands.sockets import Locks, Ports
@@ -48,6 +49,7 @@ _ALL: tuple[type[Command], ...] = (
     ProbeHost,
     ReadHeartbeat,
     RemoveSegments,
+    RollBack,
     RunArgv,
     SharedMemory,
     SignalProcess,

@@ -123,7 +123,7 @@ class DeployFiles(ScriptCommand):
         """First the problem, then one row a file; success must be what the disk says."""
         if len(rows) != len(self.files) + 1:
             return Malformed(f"{len(self.files)} files were sent, {len(rows) - 1} answered")
-        problem = _Problem.model_validate(rows[0]).problem
+        problem = Problem.model_validate(rows[0]).problem
         deployed = tuple(FileDeployed.model_validate(row) for row in rows[1:])
         right = all(
             answer.path == file.path and answer.after_sha256 == file.sha256
@@ -149,5 +149,7 @@ class DeployFiles(ScriptCommand):
         ]
 
 
-class _Problem(Observation):
+class Problem(Observation):
+    """The first row of every script that writes files."""
+
     problem: str | None

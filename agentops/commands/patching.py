@@ -6,16 +6,12 @@ from typing import ClassVar
 
 from pydantic import Field, JsonValue
 
-from agentops.commands.base import Malformed, Observation
-from agentops.commands.deploy import FileDeployed, FilesDeployed
+from agentops.commands.base import Malformed
+from agentops.commands.deploy import FileDeployed, FilesDeployed, Problem
 from agentops.commands.script import ScriptCommand
 from journal.events import Effect, Retry
 
 _DIFF_MAX = 1024 * 1024
-
-
-class _Problem(Observation):
-    problem: str | None
 
 
 class ApplyPatch(ScriptCommand):
@@ -64,6 +60,6 @@ class ApplyPatch(ScriptCommand):
         """First the problem, then the file."""
         if len(rows) != 2:  # noqa: PLR2004 - the problem and one file
             return Malformed(f"two rows were expected, {len(rows)} arrived")
-        problem = _Problem.model_validate(rows[0]).problem
+        problem = Problem.model_validate(rows[0]).problem
         file = FileDeployed.model_validate(rows[1])
         return FilesDeployed(deployed=problem is None, problem=problem, files=(file,))

@@ -21,6 +21,7 @@ _REVERSIBLE = {
     "move_aside": "yes: the file is kept beside its old place",
     "deploy_files": "yes: a backup of each file is kept beside it",
     "apply_patch": "yes: a backup of each file is kept beside it",
+    "roll_back": "yes: deploy the same files again",
     "launch": "yes: what is started can be stopped",
     "run_argv": "unknown: it can do whatever its program can",
 }

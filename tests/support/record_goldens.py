@@ -26,6 +26,8 @@ from tests.support.twins import shell_twin_argv
 
 FOLDER = Path(__file__).parents[1] / "golden" / "commands"
 IDLE = ("sleep", "1000")
+# Of the file that deploy_files writes on the stage.
+DEPLOYED_SHA256 = hashlib.sha256(b"print(7)\n").hexdigest()
 # A pid that no process has: the kernel gives the highest numbers away last.
 ENDED = 4_194_000
 SEGMENT = f"torch_{ENDED}_1_0"
@@ -120,6 +122,9 @@ def staged(place: Mapping[str, object]) -> Iterator[tuple[str, Command]]:
         "gpu_status": {},
         "gpu_processes": {},
         "deploy_files": {"files": [{**deploy, "check_python": True}]},
+        "roll_back": {
+            "files": [{"path": f"{folder}/run.py", "backup": None, "expects": DEPLOYED_SHA256}]
+        },
         "launch": launch,
         "wait_until": {"condition": absent, "timeout_ms": 100, "poll_ms": 50},
         "signal_process": {"victim": victim, "signal": "TERM"},

@@ -72,6 +72,12 @@ def replace(entry: dict[str, Any], temporary: str, before: str | None) -> str | 
     """Move the temporary file into place; the old content stays beside it, if it was asked for."""
     path = entry["path"]
     backup = None
+    if before is not None:
+        was = os.stat(path)
+        entry["old_mode"] = was.st_mode & 0o777
+        # Who may write there is kept, as far as this user may give files away.
+        with contextlib.suppress(PermissionError):
+            os.chown(temporary, was.st_uid, was.st_gid)
     if before is not None and entry["backup"]:
         backup = "%s.before-%s" % (path, before[:12])
         if not os.path.lexists(backup):
@@ -88,7 +94,7 @@ def undo(done: list[tuple[dict[str, Any], str | None, bytes | None]]) -> None:
             if before is None:
                 os.unlink(entry["path"])
             else:
-                temporary = write_beside(entry["path"], content or b"", entry["mode"])
+                temporary = write_beside(entry["path"], content or b"", entry["old_mode"])
                 os.rename(temporary, entry["path"])
 
 
