@@ -146,11 +146,12 @@ def race(run: Run, only: Sequence[str], shapes: Sequence[str]) -> None:
         if shape != LARGE:
             for role in timed:
                 run.wait(run.start(role, shape, cores), f"{role} {shape}")
-        if (process := compiling.get(shape)) is not None:
-            if process.poll() is None:
-                os.sched_setaffinity(process.pid, cores)
+        held = compiling.get(shape)
+        if held is not None:
+            if held.poll() is None:
+                os.sched_setaffinity(held.pid, cores)
             (run.gate("speculators", shape) / "go").touch()
-            run.wait(process, f"speculators {shape}")
+            run.wait(held, f"speculators {shape}")
 
 
 def table(lines: Sequence[dict[str, Any]]) -> str:
