@@ -19,6 +19,7 @@ from torch import Tensor
 
 from tests.support.lanes import SimulatedDevice
 from tests.support.pipelines import losses_of, opened_steps, pipeline_config
+from tests.support.tiny_model import write_model
 from tests.support.training_run import (
     heartbeat,
     losses,
@@ -29,6 +30,7 @@ from tests.support.training_run import (
     write_config,
 )
 from trainer.config import read_config
+from trainer.data import prepare
 from trainer.errors import CheckpointError, ConfigError
 from trainer.heartbeat import Metric
 from trainer.pipeline.crew import StageFailedError
@@ -392,6 +394,36 @@ def test_the_target_model_is_what_it_was(tmp_path: Path) -> None:
         losses_of(steps, STEPS)
         assert torch.equal(steps._target.logits(ids), said)
         assert all(torch.equal(value, before[name]) for name, value in model.state_dict().items())
+
+
+def test_a_hugging_face_model_is_read_by_two_workers_as_by_one(tmp_path: Path) -> None:
+    """Each worker has a copy of its own, hooks and all."""
+    write_model(tmp_path / "model")
+    common: dict[str, Any] = {
+        "steps": 6,
+        "target": {"kind": "safetensors", "path": str(tmp_path / "model"), "dtype": "float32"},
+        "drafter": {"block_size": 4, "target_layer_ids": [0, 2], "mask_token_id": 263},
+        "preflight": "skip",
+    }
+    data = tmp_path / "data"
+    _prepared(data)
+    common["data"] = {"kind": "prepared", "path": str(data), "evaluation_share": 0.0}
+    one = _train(tmp_path / "one", **common)
+    two = _train(tmp_path / "two", {"targets": ["cpu", "cpu"]}, **common)
+    assert [each.loss for each in one] == [each.loss for each in two]
+
+
+def _prepared(data: Path) -> None:
+    """Documents of many lengths."""
+    draw = random.Random(0)  # noqa: S311 - makes text
+    samples = []
+    for _ in range(40):
+        length = draw.randint(8, 100)
+        ids = [draw.randrange(260) for _ in range(length)]
+        samples.append({"input_ids": ids, "loss_mask": [0, 0, *[1] * (length - 2)]})
+    source = data.with_suffix(".jsonl")
+    source.write_text("\n".join(map(json.dumps, samples)) + "\n")
+    prepare([source], None, data, max_length=128, template_options={})
 
 
 def test_documents_that_are_not_finite_are_left_out_and_the_rest_is_trained(tmp_path: Path) -> None:
