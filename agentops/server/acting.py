@@ -88,7 +88,7 @@ async def deploy(desk: Desk, caller: Caller, asked: Deploy) -> Answer:
         }
         for file in asked.files
     ]
-    command = typed(DeployFiles, {"files": files, "plan": asked.plan_only})
+    command = typed(DeployFiles, {"files": files})
     if asked.plan_only:
         return _plan(command, host)
     return await _act(desk, caller, Wish(command, host, asked.reason), _same("deploy", asked))
@@ -134,7 +134,7 @@ async def _toward(
     ended = await works.wait(work, min(asked.wait_s, SLICE_S), caller)
     if ended and work.failed is not None:
         raise work.failed
-    says = desk.ground.says(work.events[-1]) if work.events else "starting"
+    says = works.says(work)
     answer = told(tool, job, work.events, work.ended if ended else None, says)
     return answer.model_copy(update={"untrusted": ("data.verdicts[].reason",)})
 

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from agentops.commands import Command
 from agentops.executor import Executed
 from agentops.hosts import Host
+from agentops.policy.state import APPROVAL
 from agentops.server.answer import Answer, Changed, Code, CutBy, Deadline, Fault, Proof, ToolCall
 from journal import Event
 from journal.events import (
@@ -83,10 +84,10 @@ def fault_answer(
     changed: Changed = "no"
     match payload:
         case CommandDenied():
-            busy = payload.rule == "acting-lease"
-            fault = Fault(
-                code="BUSY" if busy else "DENIED", detail=payload.reason, rule=payload.rule
-            )
+            denied: Code = "BUSY" if payload.rule == "acting-lease" else "DENIED"
+            if payload.rule.startswith(APPROVAL) and payload.rule.endswith("stale"):
+                denied = "APPROVAL_STALE"
+            fault = Fault(code=denied, detail=payload.reason, rule=payload.rule)
         case CommandNotSent():
             code = _NOT_SENT.get(payload.reason, "NOT_SENT")
             fault = Fault(code=code, detail=payload.detail, layer=payload.reason)
@@ -127,6 +128,7 @@ _LOOK_AGAIN = "silence proves nothing: look again before any claim"
 _A_PERSON = "a person must look at the host's entry: agentops hosts"
 _NEXT: Mapping[Code, str] = {
     "BUSY": "wait until the other has ended; only looking is free",
+    "APPROVAL_STALE": "observe anew, and ask for what stands there now",
     "DENIED": "do not repeat it; next_step tells what policy proposes",
     "NOT_SENT": "nothing was sent: it is safe to try again later",
     "LAYER_DOWN": "nothing was sent: it is safe to try again later",

@@ -8,6 +8,7 @@ import asyncio
 
 from pydantic import JsonValue
 
+from agentops.approvals import card_lines
 from agentops.policy import decide
 from agentops.policy.decision import Run
 from agentops.recover.approving import open_questions
@@ -97,7 +98,7 @@ def _next_step(desk: Desk, works: Works, asked: NextStep, host: str) -> Answer:
         incident=incident,
         event_ids=tuple(e for hit in decision.because for e in hit.events)[-_RULES_MAX:],
         data=data,
-        next=("stop" if state.terms.goal == "stop" else "launch" + " with the job carries it on",),
+        next=(f"{'stop' if state.terms.goal == 'stop' else 'launch'} with the job carries it on",),
     )
 
 
@@ -245,7 +246,7 @@ async def approvals(desk: Desk, _: Approvals) -> Answer:
     """The questions that wait for a person; they are answered by people, never by a tool."""
     cards = await asyncio.to_thread(open_questions, desk.reader, desk.ground.clock.wall_us())
     rows: list[JsonValue] = [
-        {"approval": card.approval_id, "card": list(card.lines()), "incident": card.incident}
+        {"approval": card.approval_id, "card": list(card_lines(card)), "incident": card.incident}
         for card in cards
     ]
     return Answer(

@@ -21,9 +21,10 @@ from agentops.commands.waiting import WaitUntil
 from agentops.errors import AgentopsError
 from agentops.server import acting, arguments, checking, looking, reading
 from agentops.server.answer import BRIEF_TOKENS, FULL_TOKENS, Answer, Fault
-from agentops.server.arguments import Arguments
+from agentops.server.arguments import SLICE_S, Arguments
 from agentops.server.desk import Caller, Desk, Refused
 from agentops.server.schemas import flat_schema
+from agentops.server.waiting import patiently
 from agentops.server.works import Works
 from journal import JournalError
 from journal.events import Effect, JsonObject
@@ -108,7 +109,9 @@ _ALL: tuple[Tool, ...] = (
         "wait_until",
         "Waits on the host for a condition, 45 s a call, with progress.",
         arguments.WaitFor,
-        lambda b, c, a: checking.wait_until(b.desk, c, a),
+        lambda b, c, a: patiently(
+            checking.wait_until(b.desk, c, a), c, min(a.timeout_s, SLICE_S), "waiting"
+        ),
         "observes",
         (WaitUntil.name, "read_heartbeat"),
     ),

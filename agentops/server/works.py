@@ -16,10 +16,10 @@ from agentops.hosts import Host
 from agentops.leases import HostBusy
 from agentops.recover import Recovery, Terms, engine_for, recover
 from agentops.server.desk import Caller, Desk, Refused
+from agentops.server.waiting import ended_within
 from journal import Event, JournalError
 
 Goal = Literal["recover", "stop"]
-_PROGRESS_S = 5.0
 
 
 @dataclass(slots=True)
@@ -83,17 +83,9 @@ class Works:
         and the incident stays open for the next call.
         """
         assert work.task is not None  # noqa: S101 - set where it is made
-        loop = asyncio.get_running_loop()
-        began = loop.time()
         work.waiters += 1
         try:
-            while not work.task.done():
-                left_s = began + limit_s - loop.time()
-                if left_s <= 0:
-                    break
-                await asyncio.wait({work.task}, timeout=min(_PROGRESS_S, left_s))
-                says = self._desk.ground.says(work.events[-1]) if work.events else "starting"
-                await caller.progress(loop.time() - began, limit_s, says)
+            await ended_within(work.task, caller, limit_s, lambda: self.says(work))
         except asyncio.CancelledError:
             if work.waiters == 1:
                 await self._let_go(work)
@@ -107,6 +99,10 @@ class Works:
         # A fault of ours shows here, with its traceback; what the world refused is in work.failed.
         work.task.result()
         return True
+
+    def says(self, work: Work) -> str:
+        """The last thing that it did, in one line."""
+        return self._desk.ground.says(work.events[-1]) if work.events else "starting"
 
     async def close(self) -> None:
         """Let go of everything under way, and see that each has written down where it stands."""

@@ -16,7 +16,7 @@ from agentops.server.answer import BRIEF_TOKENS, CHARS_PER_TOKEN, compact
 from journal import Reader
 from journal.events import CommandCompleted
 from journal.kinds import OUTCOME_KINDS
-from tests.support.agents import Agent, over_streams
+from tests.support.agents import Agent, facts, over_streams
 from tests.support.projects import HOST, JOB, Project, project
 
 pytestmark = [pytest.mark.needs("sshd", "root-namespaces"), pytest.mark.timeout(600)]
@@ -119,8 +119,11 @@ async def test_a_wait_is_cut_into_slices_and_tells_its_progress(
     assert result.structured_content is not None
     assert all(total == 45 for _, total, _ in told)
     assert told
-    asked = {"host": HOST, "condition": "file_exists", "path": "/no/such/file"}
-    said = await agent.call("wait_until", timeout_s=1, **asked)
+    told.clear()
+    asked = {"host": HOST, "condition": "file_exists", "path": "/no/such/file", "timeout_s": 1}
+    result = await agent.client.call_tool("wait_until", asked, progress_callback=heard)
+    assert told
+    said = facts(result)
     assert said["verdict"] == "refuted"
     assert said["deadline"] == {"asked_ms": 1000, "applied_ms": 1000}
     assert said["data"]["polls"] > 1
