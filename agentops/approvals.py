@@ -19,12 +19,18 @@ from agentops.hosts import Host, Layer
 from agentops.leases import HostBusy
 from agentops.policy import Authorization, PolicyConfig, PolicyState, authorize, fold
 from agentops.policy.asking import Party, Question, question_for
-from agentops.policy.cards import Card
+from agentops.policy.cards import Card, argv_line
 from agentops.policy.ledger import Terms
 from agentops.policy.state import APPROVAL
 from agentops.transport.layers import wrap
 from journal import Actor, Clock, Event, HostRef, Journal, NewEvent, Reader
-from journal.events import ApprovalExpired, CommandDenied, CommandIntended, Payload
+from journal.events import (
+    ApprovalExpired,
+    ApprovalRequested,
+    CommandDenied,
+    CommandIntended,
+    Payload,
+)
 
 _TELLING = frozenset(
     {
@@ -86,6 +92,12 @@ def by_layer(card: Card) -> tuple[tuple[str, tuple[str, ...]], ...]:
     layers = tuple(Layer.from_text(word) for word in inside)
     names = (machine, *inside)
     return tuple((name, wrap(layers[place:], card.argv)) for place, name in enumerate(names))
+
+
+def card_lines(card: Card) -> tuple[str, ...]:
+    """The whole card as lines: what the question says, then what each layer is told to run."""
+    layers = (f"  on {name:<8} {argv_line(argv)}" for name, argv in by_layer(card))
+    return (*card.lines(), *layers)
 
 
 def known_of(reader: Reader, host: Host, *, agent_wish: bool = False) -> PolicyState:
@@ -193,7 +205,10 @@ class _Door:
             self.clock.wall_us(),
             this_party(),
         )
-        asked = None if question.request is None else await self.append(question.request)
+        if question.request is None:
+            return Waits(question, answer, None)
+        late = _unanswered(state, question.request, self.clock.wall_us())
+        *_, asked = await self.append(*late, question.request)
         return Waits(question, answer, asked)
 
     async def execute(self, state: PolicyState) -> Executed:
@@ -214,17 +229,32 @@ class _Door:
             rule=answer.rule,
             reason=answer.reason,
         )
-        denied = await self.append(denial)
+        (denied,) = await self.append(denial)
         return Executed(answer, (denied,), denied, None)
 
-    async def append(self, payload: Payload) -> Event:
-        """Make one event about this wish durable."""
+    async def append(self, *payloads: Payload) -> tuple[Event, ...]:
+        """Make events about this wish durable."""
         host = self.wish.host
-        draft = NewEvent(
-            payload,
-            incident=self.wish.incident,
-            host=HostRef(host.name, host.fingerprint or host.transport),
-            actor=self.wish.actor,
-        )
-        (event,) = await asyncio.to_thread(self.journal.append, draft)
-        return event
+        drafts = [
+            NewEvent(
+                payload,
+                incident=self.wish.incident,
+                host=HostRef(host.name, host.fingerprint or host.transport),
+                actor=self.wish.actor,
+            )
+            for payload in payloads
+        ]
+        return await asyncio.to_thread(self.journal.append, *drafts)
+
+
+def _unanswered(
+    state: PolicyState, asked_anew: ApprovalRequested, now_us: int
+) -> tuple[ApprovalExpired, ...]:
+    """The end of earlier questions about the very same command that nobody answered in time."""
+    return tuple(
+        ApprovalExpired(approval_id=known.approval_id, reason="nobody answered in time")
+        for known in state.approvals
+        if known.digest == asked_anew.digest
+        and known.answer == "open"
+        and known.expires_at_us < now_us
+    )

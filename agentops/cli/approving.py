@@ -4,7 +4,7 @@ import argparse
 import os
 from pathlib import Path
 
-from agentops.approvals import by_layer, this_party
+from agentops.approvals import by_layer, card_lines, this_party
 from agentops.cli.context import (
     add_journal_option,
     add_json_option,
@@ -18,7 +18,7 @@ from agentops.cli.printing import console, emit, local_time, say
 from agentops.cli.status import Status
 from agentops.config import Settings
 from agentops.errors import UsageError
-from agentops.policy.cards import Card, argv_line
+from agentops.policy.cards import Card
 from agentops.recover.approving import approve, freeze, open_questions, refuse, thaw
 from agentops.recover.operator import make_key, read_key
 from journal import HostRef, SystemClock
@@ -100,8 +100,7 @@ def card_fields(card: Card) -> dict[str, object]:
 
 def show_card(card: Card) -> None:
     """The card on standard output."""
-    layers = (f"  on {name:<8} {argv_line(argv)}" for name, argv in by_layer(card))
-    for line in (*card.lines(), *layers, f"  expires     {local_time(card.expires_at_us)}"):
+    for line in (*card_lines(card), f"  expires     {local_time(card.expires_at_us)}"):
         console().print(line, soft_wrap=True, markup=False, highlight=False)
 
 

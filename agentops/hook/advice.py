@@ -14,6 +14,7 @@ from dataclasses import dataclass
 
 from agentops.hook.layers import Far, Found
 from agentops.hook.vocabulary import (
+    COPIERS,
     GPU_TOOLS,
     POWER,
     READING_VERBS,
@@ -104,7 +105,7 @@ def _call(found: Found, host: str, known: Known) -> str:
     argv = shlex.quote(json.dumps(list(found.argv) if not found.open else ["..."]))
     if _starts(found):
         return _starting(host, job, argv)
-    if found.writes and found.name in READS:
+    if found.writes and (found.name in READS or found.name in COPIERS):
         return f"write a file over what you expect there: agentops do deploy_files --host {host}"
     return (
         f"say it as a typed command (agentops commands), or: agentops do run_argv --host {host}"

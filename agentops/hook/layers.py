@@ -346,11 +346,22 @@ def _eval(command: Simple, where: Far, depth: int) -> Iterator[Found]:
     yield from _script(" ".join(command.words[1:]), where, depth + 1)
 
 
+def _copy(command: Simple, where: Far, _: int) -> Iterator[Found]:
+    """``scp`` and ``rsync`` to another machine write files there; from it they read."""
+    place, colon, path = command.words[-1].partition(":")
+    if colon and path and "/" not in place and len(command.words) > len("ab"):
+        yield replace(_found(command, Far(place)), writes=True)
+    else:
+        yield _found(command, where)
+
+
 _FOLLOW: Mapping[str, Callable[[Simple, Far, int], Iterator[Found]]] = {
     **dict.fromkeys(_CARRIERS, _carrier),
     **dict.fromkeys(_SHELLS, _shell),
     **dict.fromkeys(_SSH, _ssh),
     **dict.fromkeys(_INTO, _into),
+    "scp": _copy,
+    "rsync": _copy,
     "eval": _eval,
     "su": _su,
     "find": _find,

@@ -25,6 +25,7 @@ READS = _words("""
 """)
 SIGNALLERS = _words("kill pkill killall killall5 skill slay fuser tkill")
 POWER = _words("reboot shutdown poweroff halt init telinit")
+COPIERS = _words("scp rsync")
 GPU_TOOLS = _words("nvidia-smi rocm-smi nvitop gpustat nvtop")
 STOPPERS = _words("systemctl service docker podman kubectl pct qm tmux")
 # The verbs by which these only look; any other acts.

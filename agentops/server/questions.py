@@ -11,6 +11,7 @@ from typing import Literal
 
 import mcp_types as wire
 
+from agentops.approvals import card_lines
 from agentops.policy.cards import Card
 from agentops.recover.approving import open_questions
 from agentops.server.answer import Answer, Fault
@@ -31,7 +32,7 @@ Answered = Literal["granted", "refused", "open"]
 
 def form(card: Card) -> wire.ElicitRequestFormParams:
     """The question as a form, rendered from the typed command: no word of an agent is on it."""
-    text = "\n".join(("An agent asks to run this.", *card.lines()))
+    text = "\n".join(("An agent asks to run this.", *card_lines(card)))
     return wire.ElicitRequestFormParams(message=text, requested_schema=_FORM)
 
 

@@ -112,6 +112,8 @@ ACTS = [
     ("ssh h reboot", FREE),
     ("ssh h rm -rf /data", FREE),
     ("ssh h \"python3 -c 'import os; os.kill(5, 9)'\"", FREE),
+    ("scp -P 2222 train.py root@h:/root/train.py", "agentops do deploy_files --host box"),
+    ("rsync -av src/ h:/root/src/", "agentops do deploy_files --host box"),
     ("ssh h 'echo 1 > /etc/x'", "agentops do deploy_files --host box"),
     ("ssh h 'find / -name x -exec kill {} \\;'", STOP),
     ("ssh h 'find / -delete'", FREE),
@@ -133,7 +135,8 @@ READS = [
     "ssh h 'pgrep -af x; echo done'", "ssh h df -h /dev/shm", "ssh h tmux ls",
     "ssh h systemctl status x", "ssh h sudo journalctl -u x", "ssh h 'test -f x && echo ok'",
     "ssh root@10.0.0.7 pct exec 200 -- ps aux", "ssh git@github.com", "ssh elsewhere make test",
-    "ssh elsewhere 'git pull && make'", "ssh", "ssh -V", "docker exec web cat /etc/hosts",
+    "ssh elsewhere 'git pull && make'", "ssh", "scp root@h:/root/train.log .", "rsync -a a/ b/",
+    "scp x elsewhere:/tmp/", "rsync", "ssh -V", "docker exec web cat /etc/hosts",
 ]  # fmt: skip
 
 

@@ -26,7 +26,7 @@ from agentops.recover.approving import approve, freeze, open_questions
 from agentops.recover.operator import make_key, read_key
 from agentops.transport import open_transport
 from journal import Actor, HostRef, Journal, KeyStore, SystemClock
-from journal.events import CommandIntended
+from journal.events import ApprovalExpired, CommandIntended
 from tests.support.persons import SOMEBODY_ELSE, yes
 from tests.support.recovering import SHIPPED
 
@@ -301,3 +301,17 @@ async def test_a_card_shows_the_argv_of_each_layer_and_hides_no_short_word(door:
     assert "tier prod" in text
     assert "destroys" in text
     assert "harmless" not in text
+
+
+async def test_a_question_that_nobody_answered_in_time_ends_on_record(door: Door) -> None:
+    """It is asked anew under another id, and cannot be answered any more."""
+    hasty = parse_policy(f"{SHIPPED.read_text()}\n[limits]\napproval_s = 0\n", "policy.toml")
+    first, second = (
+        await door.asked(door.wish.command, hasty),
+        await door.asked(door.wish.command, hasty),
+    )
+    assert first != second
+    ended = [event.payload for event in door.journal.reader().events(kinds={"approval_expired"})]
+    assert ended == [ApprovalExpired(approval_id=first, reason="nobody answered in time")]
+    with door.person() as journal, pytest.raises(UsageError, match="has expired"):
+        yes(journal, hasty, second)
