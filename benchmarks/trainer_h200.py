@@ -139,14 +139,14 @@ def race(run: Run, only: Sequence[str], shapes: Sequence[str]) -> None:
     for role in timed:
         if LARGE in shapes:
             run.wait(run.start(role, LARGE, few), f"{role} {LARGE}")
-    for shape, process in compiling.items():
-        run.wait_compiled(process, "speculators", shape)
-        run.say("speculators", shape, "stands at its gate or has ended")
     for shape in shapes:
+        held = compiling.get(shape)
+        if held is not None:
+            run.wait_compiled(held, "speculators", shape)
+            run.say("speculators", shape, "stands at its gate or has ended")
         if shape != LARGE:
             for role in timed:
                 run.wait(run.start(role, shape, cores), f"{role} {shape}")
-        held = compiling.get(shape)
         if held is not None:
             if held.poll() is None:
                 os.sched_setaffinity(held.pid, cores)

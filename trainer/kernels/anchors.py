@@ -105,13 +105,12 @@ class _Extremes:
 
 
 def _extremes(intervals: Tensor, size: int) -> _Extremes:
-    missing = -intervals.shape[2] % size
-    padded = functional.pad(intervals, (0, missing))
-    low, high, block_low, block_high = padded.view(*padded.shape[:2], -1, size)
-    sees = block_low < block_high
-    least = [torch.where(sees, each, _FAR).amin(2) for each in (low, high, block_low)]
-    most = [torch.where(sees, each, -_FAR).amax(2) for each in (low, high, block_high)]
-    return _Extremes(least[0], most[0], least[1], most[1], least[2], most[2])
+    padded = functional.pad(intervals, (0, -intervals.shape[2] % size))
+    runs = padded.view(*padded.shape[:2], -1, size)
+    sees = runs[2] < runs[3]
+    low, least_high, block_low, _ = torch.where(sees, runs, _FAR).amin(-1)
+    most_low, high, _, block_high = torch.where(sees, runs, -_FAR).amax(-1)
+    return _Extremes(low, most_low, least_high, high, block_low, block_high)
 
 
 def _spans(intervals: Tensor, tile: Tile) -> Tensor:
