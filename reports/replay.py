@@ -107,7 +107,7 @@ def reparse(reader: Reader, parse: Parse, *, incident: str | None = None) -> Rep
             continue
         compared += 1
         version, value = again
-        difference = _first_difference(seen, value)
+        difference = first_difference(seen, value)
         if difference is not None:
             pointer, old, new = difference
             drifts.append(
@@ -146,23 +146,23 @@ def _answer(reader: Reader, intent: CommandIntended, outcome: Event) -> Recorded
     )
 
 
-def _first_difference(
+def first_difference(
     old: JsonValue, new: JsonValue, pointer: str = ""
 ) -> tuple[str, JsonValue, JsonValue] | None:
     """The first place where two JSON values differ, as a pointer with both values.
 
-    >>> _first_difference({"a": [1, 2]}, {"a": [1, 3]})
+    >>> first_difference({"a": [1, 2]}, {"a": [1, 3]})
     ('/a/1', 2, 3)
     """
     if isinstance(old, dict) and isinstance(new, dict):
         for key in sorted(old.keys() | new.keys()):
-            found = _first_difference(old.get(key), new.get(key), f"{pointer}/{key}")
+            found = first_difference(old.get(key), new.get(key), f"{pointer}/{key}")
             if found is not None:
                 return found
         return None
     if isinstance(old, list) and isinstance(new, list) and len(old) == len(new):
         for place, (one, other) in enumerate(zip(old, new, strict=True)):
-            found = _first_difference(one, other, f"{pointer}/{place}")
+            found = first_difference(one, other, f"{pointer}/{place}")
             if found is not None:
                 return found
         return None

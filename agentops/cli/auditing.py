@@ -9,6 +9,8 @@ import argparse
 import json
 from pathlib import Path
 
+from pydantic import JsonValue
+
 from agentops.cli.context import (
     add_journal_option,
     add_json_option,
@@ -32,6 +34,7 @@ from journal import KeyStore, Reader, Verification, verify
 from journal.bundle_check import bundled_journal, is_bundle, verify_bundle
 from journal.snapshot_check import is_snapshot, verify_snapshot
 from journal.verification import verify_chain
+from reports.replay import first_difference
 
 _DEFAULT_MODES = ("verify", "redecide")
 _MODES = (*_DEFAULT_MODES, "reparse", "play")
@@ -269,11 +272,21 @@ def _tell_recomputed(recomputed: Recomputed, config: PolicyConfig | None) -> Non
         print(  # noqa: T201
             f"DIFFERS{under} at decision {first.ordinal} of incident {first.incident}"
             f" (event {first.event}): {first.what}\n"
-            f"  recorded:   {json.dumps(first.recorded, ensure_ascii=False)}\n"
-            f"  recomputed: {json.dumps(first.recomputed, ensure_ascii=False)}"
+            f"  recorded:   {json.dumps(first.recorded, ensure_ascii=False, sort_keys=True)}\n"
+            f"  recomputed: {json.dumps(first.recomputed, ensure_ascii=False, sort_keys=True)}"
+            f"{_where(first.recorded, first.recomputed)}"
         )
     if recomputed.horizon is not None:
         say(f"history ends at event {recomputed.horizon}: an observation was removed")
+
+
+def _where(recorded: JsonValue, recomputed: JsonValue) -> str:
+    """The first place where two decisions part, with both values; nothing when it is all of it."""
+    found = first_difference(recorded, recomputed)
+    if found is None or found[0] == "/":
+        return ""
+    pointer, old, new = found
+    return f"\n  they part at {pointer}: {json.dumps(old)} and {json.dumps(new)}"
 
 
 def _worst(verification: Verification | None, recomputed: Recomputed | None) -> Status:
