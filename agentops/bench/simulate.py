@@ -81,6 +81,7 @@ class Loop:
         self.decisions: list[Decision] = []
         self.signals: list[str] = []
         self.lost_in_row = 0
+        self.lies: list[str] = []
 
     def emit(self, payload: Payload, observation: JsonObject | None = None) -> Event:
         """An event as a journal would give it back, folded at once."""
@@ -150,6 +151,7 @@ class Loop:
         return None
 
     def _judge(self, judge: Judge) -> None:
+        self.lies += lies(self.world, judge.condition, judge.verdict)
         self.emit(
             VerdictReached(
                 condition=judge.condition,
@@ -253,7 +255,7 @@ def simulate(seed: int, config: PolicyConfig) -> Simulated:
     while close is None and len(run.decisions) < DECISIONS_MAX:
         close = run.step()
     run.world.pass_time(5 * SECOND_US)
-    findings = (*truth(run.world, close, run.signals), *_again(run))
+    findings = (*truth(run.world, close, run.signals), *run.lies, *_again(run))
     return Simulated(
         seed=seed,
         resolution=None if close is None else close.resolution,
@@ -284,6 +286,18 @@ def truth(world: World, close: Close | None, signals: Sequence[str]) -> tuple[st
     if signals and signals[0] == "KILL":
         found.append("the first signal was KILL")
     return tuple(found)
+
+
+def lies(world: World, condition: JsonObject, verdict: str) -> tuple[str, ...]:
+    """What a verdict says beyond the truth of its moment."""
+    if verdict != "confirmed" or condition.get("kind") not in {"members_absent", "job_stopped"}:
+        return ()
+    listed = condition.get("identities")
+    named = [Identity.model_validate(each) for each in (listed if isinstance(listed, list) else [])]
+    alive = [
+        process.pid for process in world.processes.values() if world.identity(process) in named
+    ]
+    return (f"{condition['kind']} confirmed, and {alive} live",) if alive else ()
 
 
 class Kept:

@@ -24,7 +24,7 @@ from agentops.bench.faults import (
     SimulatedHost,
     WorldClock,
 )
-from agentops.bench.simulate import DECISIONS_MAX, Simulated, truth
+from agentops.bench.simulate import DECISIONS_MAX, Simulated, lies, truth
 from agentops.bench.world import NEW_CODE, NEW_SHA256, SECOND_US, World
 from agentops.executor import Executor
 from agentops.hosts import Host
@@ -39,6 +39,7 @@ from journal.events import (
     CommandOutcomeUnknown,
     IncidentClosed,
     ObservationParsed,
+    VerdictReached,
 )
 from journal.machine import Machine
 
@@ -89,6 +90,8 @@ class _Run:
     host: SimulatedHost
     settings: Settings
     made: set[str] = field(default_factory=set)
+    judged: set[str] = field(default_factory=set)
+    lies: list[str] = field(default_factory=list)
     lives: int = 0
 
     @property
@@ -106,6 +109,9 @@ class _Run:
         # Each life hears of all events again.
         if event.kind == "decision_made":
             self.made.add(event.id)
+        elif isinstance(event.payload, VerdictReached) and event.id not in self.judged:
+            self.judged.add(event.id)
+            self.lies += lies(self.world, event.payload.condition, event.payload.verdict)
         if len(self.made) > DECISIONS_MAX:
             raise _TooLongError
 
@@ -121,6 +127,7 @@ def simulate_whole(seed: int, config: PolicyConfig) -> Simulated:
         found = (
             *truth(run.world, close, run.host.signals),
             *run.host.hasty,
+            *run.lies,
             *told,
             *_journal_faults(run),
         )

@@ -57,7 +57,7 @@ def _flapping(view: View, table: ProcessTable) -> Step | None:
 def _one(view: View, table: ProcessTable, process: Process) -> Step | None:
     victim = table.identity(process)
     if process in view.roles.supervisors and told(view, process, victim):
-        return None
+        return _told_alone(view, table, process, victim)
     return dumping(view, process, victim) or climb(view, process, victim)
 
 
@@ -77,6 +77,19 @@ def told(view: View, process: Process, victim: Identity) -> bool:
         if member.role == "trainer" and member.identity.start_ticks > process.start_ticks
     }
     return view.now_us >= over_at and len(starts) <= 1
+
+
+def _told_alone(view: View, table: ProcessTable, process: Process, victim: Identity) -> Step | None:
+    """While what it waits for lives, None: that comes first. After that it has a grace to end."""
+    below = (*view.roles.trainers, *view.roles.workers)
+    if any(process in table.ancestors(member) for member in below):
+        return None
+    last = view.last_act
+    over_at = 0 if last is None else (last.ended_at_us or last.at_us) + grace_us(view, "interrupt")
+    if view.now_us < over_at:
+        hit = RuleHit("supervisor", "it was told, and what it waited for has ended", view.listed)
+        return Step(moves.wait_absent((victim,), over_at - view.now_us), (hit,))
+    return climb(view, process, victim)
 
 
 def _left_behind(view: View, table: ProcessTable) -> Step | None:
@@ -102,6 +115,11 @@ def proof_of_absence(view: View) -> Step:
     table = view.table
     if table is None:
         return Step(moves.list_processes(), (RuleHit("proof", "nothing was listed yet"),))
+    if view.roles.members:
+        # Nothing above had a step for it; absence is not shown, and is never judged.
+        reason = f"process {view.roles.members[0].pid} of the job lives on"
+        hit = RuleHit("proof", reason, view.listed)
+        return Step(Close("HANDED_OVER", reason, view.listed), (hit,))
     awaited = suspected(view)
     if awaited is not None:
         return awaited

@@ -37,6 +37,12 @@ def test_a_seed_runs_the_same_way_again() -> None:
     assert replace(simulate_whole(1, config()), seed=2) != simulate_whole(2, config())
 
 
+@pytest.mark.parametrize("seed", [138, 199, 331, 538, 942])
+def test_a_seed_that_was_red_once_stays_green(seed: int) -> None:
+    """Force without a question before, a lost TERM to a shell that traps it, a clock set back."""
+    assert simulate_whole(seed, config()).findings == ()
+
+
 def impatient() -> PolicyConfig:
     """Rules under which a rung may follow the one before at once."""
     job = config().job["job"]
