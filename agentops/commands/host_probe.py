@@ -18,7 +18,9 @@ class HostProbed(Place):
 
     tools are found on PATH, tools_off_path only elsewhere: that is how a tool is "not found" in
     one layer and found in another. load_1m is the kernel's decimal text. shell_tax_us is what the
-    login shell's start-up files cost every command, None unless it was asked for.
+    login shell's start-up files cost every command, None unless it was asked for. limits are the
+    soft ones of a process here as the kernel says them ("unlimited" or a number), and the smallest
+    memory limit of its control groups, where there is one.
     """
 
     uptime_ticks: Count
@@ -42,13 +44,15 @@ class HostProbed(Place):
     cgroup: str
     init_comm: str
     init_visible: bool
+    limits: dict[str, str]
     shell_tax_us: Count | None
 
 
 class ProbeHost(ScriptCommand):
-    """Clock, kernel, shells, tools, PATH, namespaces and memory of the host's innermost layer."""
+    """Clock, kernel, shells, tools, PATH, namespaces, memory and limits of the innermost layer."""
 
     name: ClassVar[str] = "probe_host"
+    parser_version: ClassVar[int] = 2
     effect: ClassVar[Effect] = "observes"
     intrusiveness: ClassVar[int] = 0
     retry: ClassVar[Retry] = "repeat"

@@ -252,3 +252,17 @@ async def test_sample_pct_outputs_and_errors_are_the_stand_ins_own_words(box: Bo
     ran = await run_argv(transport, "pct", "list")
     assert ran.out.decode().splitlines()[0].split() == ["VMID", "Status", "Lock", "Name"]
     await transport.close()
+
+
+async def test_a_host_says_its_limits_by_python_and_by_sh(box: Box) -> None:
+    """A job that fails with "too many open files" is explained by a look before it starts."""
+    transport = SshTransport(host_of(box))
+    seen = [await observe(transport, ProbeHost(), HostProbed)]
+    ran = await run_argv(transport, *(shell_twin_argv(ProbeHost()) or ()))
+    parsed = ProbeHost().parse(ran.completed)
+    assert isinstance(parsed, HostProbed)
+    truth = box.run_inside(("sh", "-c", "ulimit -n; ulimit -c")).stdout.decode().split()
+    for probed in (*seen, parsed):
+        assert [probed.limits["open_files"], probed.limits["core_bytes"]] == truth
+    assert seen[0].limits == parsed.limits
+    await transport.close()

@@ -10,6 +10,13 @@ import time
 
 from agentops.commands.remote.identity import answer, here, read_bytes, start_ticks
 
+# Lines of /proc/PID/limits, and what they are called in the answer.
+LIMITS = (
+    ("Max open files", "open_files"), ("Max processes", "processes"),
+    ("Max locked memory", "locked_memory_bytes"), ("Max core file size", "core_bytes"),
+)  # fmt: skip
+# Version 1 of control groups says "no limit" by a number about 2^63.
+UNLIMITED = 10**18
 TOOLS = (
     "sh", "bash", "python3", "timeout", "setsid", "ps", "tmux", "nvidia-smi", "systemctl",
     "docker", "pct", "sudo", "nsenter", "unshare", "busybox", "sha256sum", "ss", "dmesg", "strace",
@@ -56,6 +63,40 @@ def shell_tax_us() -> int | None:
     return None if taxed is None or plain is None else max(0, taxed - plain)
 
 
+def limits() -> dict[str, str]:
+    """Soft limits of a process here, in the kernel's own words, and what its control group may."""
+    lines = (read_bytes("/proc/self/limits") or b"").decode("utf-8", "replace").splitlines()
+    seen = {}
+    for line in lines:
+        for words, name in LIMITS:
+            if line.startswith(words):
+                seen[name] = line[len(words) :].split()[0]
+    groups = (read_bytes("/proc/self/cgroup", 4096) or b"").decode("utf-8", "replace").splitlines()
+    smallest = min((m for group in groups for m in memory_limits(group)), default=None)
+    if smallest is not None:
+        seen["cgroup_memory_bytes"] = str(smallest)
+    return seen
+
+
+def memory_limits(group: str) -> list[int]:
+    """The limits on the way from this line's control group up; what is unlimited is not there."""
+    number, controllers, path = [*group.split(":", 2), "", ""][:3]
+    if number == "0":
+        top, name = "/sys/fs/cgroup", "memory.max"
+    elif "memory" in controllers.split(","):
+        top, name = "/sys/fs/cgroup/memory", "memory.limit_in_bytes"
+    else:
+        return []
+    values = []
+    while True:
+        value = (read_bytes(top + path.rstrip("/") + "/" + name, 64) or b"").strip()
+        if value.isdigit() and int(value) < UNLIMITED:
+            values.append(int(value))
+        if path in ("", "/"):
+            return values
+        path = path.rpartition("/")[0]
+
+
 def main() -> None:
     """One row."""
     path = os.environ.get("PATH", "").split(":")
@@ -91,6 +132,7 @@ def main() -> None:
         init_comm=(read_bytes("/proc/1/comm") or b"").decode("utf-8", "replace").rstrip("\n"),
         init_visible=start_ticks(1) > 0,
         pidfd=hasattr(os, "pidfd_open"),
+        limits=limits(),
     )
     answer(row)
 

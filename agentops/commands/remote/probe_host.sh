@@ -42,9 +42,40 @@ comm=; read -r comm 2>/dev/null </proc/1/comm
 home=null; [ -n "${HOME+x}" ] && home=$(text "$HOME")
 login=null; [ -n "${SHELL+x}" ] && login=$(text "$SHELL")
 cgroup=; while IFS= read -r l; do cgroup="$cgroup${cgroup:+\\n}$l"; done </proc/self/cgroup
+limits=
+while IFS= read -r l; do
+    case $l in
+        "Max open files"*) n=open_files v=${l#Max open files} ;;
+        "Max processes"*) n=processes v=${l#Max processes} ;;
+        "Max locked memory"*) n=locked_memory_bytes v=${l#Max locked memory} ;;
+        "Max core file size"*) n=core_bytes v=${l#Max core file size} ;;
+        *) continue ;;
+    esac
+    set -- $v
+    limits="$limits${limits:+,}\"$n\":\"$1\""
+done </proc/self/limits
+# The smallest limit on the way up from each control group; 10^18 and more means none.
+smallest=
+while IFS= read -r l; do
+    p=${l#*:*:}
+    case $l in
+        0::*) top=/sys/fs/cgroup f=memory.max ;;
+        *:memory:*|*,memory:*|*:memory,*) top=/sys/fs/cgroup/memory f=memory.limit_in_bytes ;;
+        *) continue ;;
+    esac
+    while :; do
+        v=; { read -r v <"$top${p%/}/$f"; } 2>/dev/null
+        case $v in ''|*[!0-9]*) ;; *)
+            if [ ${#v} -lt 19 ] && { [ -z "$smallest" ] || [ "$v" -lt "$smallest" ]; }; then smallest=$v; fi ;;
+        esac
+        case $p in ''|/) break ;; esac
+        p=${p%/*}
+    done
+done </proc/self/cgroup
+[ -z "$smallest" ] || limits="$limits${limits:+,}\"cgroup_memory_bytes\":\"$smallest\""
 printf '{"boot_id":"%s","pid_namespace":%s,"namespace_init_start_ticks":%s,"uptime_ticks":%s,"ticks_per_s":%s,"unix_ms":%s000,' \
     "$boot" "$ns" "$init" $((sec * hz + ${frac:-0} * hz / 100)) "$hz" "$(date +%s)"
 printf '"hostname":%s,"kernel":%s,"machine":%s,"python":null,"pidfd":false,"uid":%s,"home":%s,"login_shell":%s,"path":[%s],"tools":{%s},"tools_off_path":{%s},' \
     "$(text "$(uname -n)")" "$(text "$(uname -r)")" "$(text "$(uname -m)")" "$(id -u)" "$home" "$login" "$path" "$tools" "$off"
-printf '"cpus":%s,"load_1m":"%s","memory_total_kib":%s,"memory_available_kib":%s,"cgroup":"%s\\n","init_comm":%s,"init_visible":%s,"shell_tax_us":null}\n{"done":1}\n' \
-    "$cpus" "$load" "$total" "$available" "$cgroup" "$(text "$comm")" "$visible"
+printf '"cpus":%s,"load_1m":"%s","memory_total_kib":%s,"memory_available_kib":%s,"cgroup":"%s\\n","init_comm":%s,"init_visible":%s,"limits":{%s},"shell_tax_us":null}\n{"done":1}\n' \
+    "$cpus" "$load" "$total" "$available" "$cgroup" "$(text "$comm")" "$visible" "$limits"
