@@ -46,6 +46,7 @@ class Follower:
     _log: str = ""
     _listed: tuple[int, int] = (0, 0)
     _streams: list[str] = field(default_factory=list)
+    _paths: dict[tuple[str, str], tuple[str, str, str]] = field(default_factory=dict)
 
     @classmethod
     def from_bookmark(cls, layout: Layout, bookmark: Bookmark) -> Self:
@@ -73,6 +74,8 @@ class Follower:
 
     def _read_on(self, stream: str) -> None:
         name, offset = self.positions.get(stream, ("", 0))
+        if name and self._is_read(stream, name, offset):
+            return
         for path in self.layout.segments(stream):
             number = path.name.partition(".")[0]
             if number < name:
@@ -84,6 +87,22 @@ class Follower:
                 self.take(stored)
                 start = stored.offset + len(stored.line) + 1
             self.positions[stream] = (number, start)
+
+    def _is_read(self, stream: str, number: str, offset: int) -> bool:
+        """Whether nothing came since: on every intent's way, so without listing a folder."""
+        here, *later = self._paths.get((stream, number)) or self._paths_at(stream, number)
+        try:
+            grown = os.stat(here).st_size != offset  # noqa: PTH116
+        except FileNotFoundError:
+            return False  # compressed, and gone on elsewhere
+        return not grown and not any(map(os.path.exists, later))
+
+    def _paths_at(self, stream: str, number: str) -> tuple[str, str, str]:
+        """A plain segment, and both forms of the one after it."""
+        folder, after = self.layout.stream(stream), f"{int(number) + 1:06d}.jsonl"
+        paths = str(folder / f"{number}.jsonl"), str(folder / after), str(folder / f"{after}.zst")
+        self._paths[stream, number] = paths
+        return paths
 
 
 def _entry_on_disk(stored: StoredLine) -> Entry:

@@ -29,6 +29,13 @@ def session_started(journal_id: str, machine: Machine) -> NewEvent:
     )
 
 
+def cut_off(error: OSError, lost_bytes: int) -> NewEvent:
+    """The event that tells of a write that failed in this session."""
+    reason = error.strerror or str(error)
+    what = f"the disk refused ({reason}); {lost_bytes} bytes that were never acknowledged were cut"
+    return NewEvent(JournalRecovered(what=what, quarantined=None, in_doubt=()))
+
+
 def recovered(repair: Repair | None, in_doubt: Sequence[Intent]) -> list[NewEvent]:
     """The events that settle a dead writer's stream; empty when it ended in order."""
     if repair is None and not in_doubt:

@@ -34,7 +34,6 @@ from journal.errors import (
 )
 from journal.events import (
     CommandReconciled,
-    JournalRecovered,
     SegmentStarted,
     SessionEnded,
 )
@@ -46,7 +45,7 @@ from journal.ledger import Intent, host_name
 from journal.locks import try_lock
 from journal.machine import ulid
 from journal.reader import Reader
-from journal.recovery import recovered, session_started
+from journal.recovery import cut_off, recovered, session_started
 from journal.seals import Head
 from journal.segments import compress
 from journal.streams import OpenStream, lock_stream, next_segment, open_stream
@@ -197,7 +196,8 @@ class Journal:
             segment, upto = self._stream.segment, self._stream.segment.size
         segment.wait_durable(upto)
         if full is not None:
-            compress(full)
+            with suppress(WriteFailed, OSError):  # these events are durable; the plain one stays
+                compress(full)
         self._seal_if_due(events)
         return events
 
@@ -347,10 +347,7 @@ class Journal:
         lost = failed.path.stat().st_size - failed.durable
         cut(failed.path, failed.durable)
         self._stream = self._open_stream(self._stream.name, self._stream.lock)
-        reason = failed.failed.strerror or str(failed.failed)
-        what = f"the disk refused ({reason}); {lost} bytes that were never acknowledged were cut"
-        recovery = JournalRecovered(what=what, quarantined=None, in_doubt=())
-        self._write(self._drafter.drafts([NewEvent(recovery)]))
+        self._write(self._drafter.drafts([cut_off(failed.failed, lost)]))
 
     def _roll_if_full(self) -> Path | None:
         """Go on in a new segment when this one is full; gives the full one."""
@@ -386,9 +383,8 @@ class Journal:
     def _seal_if_due(self, events: Sequence[Event]) -> None:
         """Before a destructive command is sent, after it ended, and every so many events."""
         before, after = self._pace.around(events)
-        if not self.settings.seals or not (
-            before or after or self._pace.is_overdue(self._stream.size)
-        ):
+        due = before or after or self._pace.is_overdue(self._stream.size)
+        if not (due and self.settings.seals):
             return
         try:
             self.seal()

@@ -185,6 +185,36 @@ def test_a_key_used_in_one_stream_is_used_in_all(place: Place) -> None:
         first.append(completed("c1"))
 
 
+@pytest.mark.parametrize(("stuck", "often"), [(False, True), (True, True), (True, False)])
+def test_a_key_is_known_to_others_however_many_segments_it_lies_behind(
+    tmp_path: Path, *, stuck: bool, often: bool
+) -> None:
+    """A follower looks at one file of each stream; the stream goes on in others.
+
+    stuck: the first full segment cannot be compressed, so that file neither grows nor goes. The
+    appends that filled it are acknowledged all the same. often: the follower looks after each
+    event; else only once the first segment is just full, and when all is done.
+    """
+    place = Place(tmp_path)
+    place.settings = Settings(random=seeded(7), machine=MACHINE, segment_bytes=2_500)
+    looked = False
+    with place.create() as first, place.open() as second:
+        if stuck:
+            (place.layout.stream(first.stream) / "000000.jsonl.zst").mkdir()
+        for number in range(24):
+            first.append(intended(f"c{number}"))
+            full = place.layout.segments(first.stream)[0].stat().st_size >= 2_500
+            if often or (full and not looked):
+                looked = True
+                with pytest.raises(DuplicateIdem):
+                    second.append(intended(f"c{number}"))
+        assert len(place.layout.segments(first.stream)) > 3
+        for number in range(24):
+            with pytest.raises(DuplicateIdem):
+                second.append(intended(f"c{number}"))
+    assert place.verify().finding is None
+
+
 def test_the_clock_set_back_reorders_nothing(place: Place) -> None:
     with place.create() as journal:
         journal.append(note("before"))
