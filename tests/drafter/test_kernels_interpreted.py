@@ -11,7 +11,8 @@ import triton
 from triton.backends.compiler import GPUTarget
 from triton.compiler import ASTSource
 
-from trainer.kernels import rows
+from trainer.kernels import anchors, anchors_backward, rows
+from trainer.kernels.anchors import Tile, Tiles
 from trainer.kernels.choice import layer_math, row_math
 from trainer.kernels.eager import EagerRowMath
 from trainer.kernels.pointwise import EagerLayerMath
@@ -65,3 +66,40 @@ def test_fused_rows_compile_for_hopper_with_wide_loads() -> None:
         )
         assert "ld.global.v4.b32" in made.asm["ptx"]
         assert made.asm["cubin"]
+
+
+@pytest.mark.filterwarnings("ignore:TRITON_DEFAULT_FP_FUSION")
+@pytest.mark.parametrize("kind", ["forward", "rows", "keys"])
+def test_attention_compiles_for_hoppers_matrix_units(kind: str) -> None:
+    """Needs no GPU. All products on the warp-group units, and tiles that fit a processor."""
+    kernel = {
+        "forward": anchors._forward,
+        "rows": anchors_backward._rows_backward,
+        "keys": anchors_backward._keys_backward,
+    }[kind]
+    tile: Tile = getattr(Tiles(), kind)
+    constants = {
+        "ROWS": tile.rows, "KEYS": tile.keys, "GROUP": 4, "MEMBERS": 4, "WIDTH": 128,
+        "PRECISION": "tf32",
+    }  # fmt: skip
+    tables = {"log_sum": "*fp32", "inner": "*fp32", "intervals": "*i32", "spans": "*i32",
+              "visitors": "*i32"}  # fmt: skip
+    tensors = ("query", "key", "value", "out", "slope", "d_query", "d_key", "d_value")
+    signature, values, aligned = {}, {}, {}
+    for place, name in enumerate(kernel.arg_names):
+        if name in constants:
+            signature[name], values[place,] = "constexpr", constants[name]
+            continue
+        signature[name] = (
+            "*bf16" if name in tensors else "fp32" if "scale" in name else tables.get(name, "i32")
+        )
+        if name in tensors or name.endswith(("_row", "_head", "_batch")):
+            aligned[place,] = [["tt.divisibility", 16]]
+    made = triton.compile(
+        ASTSource(fn=kernel, signature=signature, constexprs=values, attrs=aligned),
+        target=GPUTarget("cuda", 90, 32),
+        options={"num_warps": tile.warps, "num_stages": tile.stages},
+    )
+    assert "wgmma.mma_async" in made.asm["ptx"]
+    assert "mma.sync" not in made.asm["ptx"]
+    assert made.metadata.shared <= 227 * 1024
