@@ -1,5 +1,6 @@
 """Pipelines on the CPU for tests: small settings, and a whole run without files or processes."""
 
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -7,7 +8,7 @@ from typing import Any
 
 import torch
 
-from tests.support.training_run import write_config
+from tests.support.training_run import step_of, write_config
 from trainer.clock import SystemClock
 from trainer.config import RunConfig, read_config
 from trainer.pipeline.building import PipelinedSteps
@@ -56,3 +57,13 @@ def losses_of(steps: PipelinedSteps, count: int) -> list[float]:
         assert outcome is not None
         found.append(float(outcome.loss))
     return found
+
+
+def nobody_is_left() -> bool:
+    """Whether no thread of a pipeline lives in this process."""
+    return not [each for each in threading.enumerate() if each.name.startswith("pipeline")]
+
+
+def has_reached(output: Path, step: int) -> bool:
+    """Whether a run's heartbeat tells of this step or a later one."""
+    return step_of(output) >= step
