@@ -58,10 +58,14 @@ def stats(chosen: argparse.Namespace) -> int:
 
 def preflight(chosen: argparse.Namespace) -> int:
     """``preflight``: one record a check, then the report's digest; exit 3 with a fault."""
-    report = open_run(read_config(chosen.config)).preflight()
+    opened = open_run(read_config(chosen.config))
+    report = opened.preflight()
     for check in report.checks:
         emit(_record(check))
-    emit({"target": report.target, "faults": len(report.faults), "digest": report.digest})
+    emit({
+        "target": report.target, "faults": len(report.faults), "digest": report.digest,
+        "kernels": opened.kernels(),
+    })  # fmt: skip
     return FAULT if report.faults else 0
 
 

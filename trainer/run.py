@@ -18,11 +18,12 @@ from trainer.drafter import Drafter, DrafterConfig
 from trainer.errors import CheckpointError, ConfigError
 from trainer.export import CONFIG as PUBLISHED
 from trainer.export import read_published
+from trainer.kernels.choice import is_fused
 from trainer.loading import load_backbone
 from trainer.pipeline.devices import devices_of
 from trainer.preflight import PreflightReport, Subject, preflight
 from trainer.reading import Json, build
-from trainer.step import DTYPES, Trainer, drafter_config
+from trainer.step import DTYPES, Trainer, attention_backend, drafter_config
 from trainer.synthetic import synthetic_corpus
 from trainer.target import Backbone, Target
 
@@ -57,6 +58,18 @@ class Opened:
         """Another copy of the target model."""
         backbone = load_backbone(self.config.target, device)
         return Target(backbone, self.shape.target_layer_ids)
+
+    def kernels(self) -> dict[str, Json]:
+        """What computes each part of a step here: a fused kernel, or why plain torch does."""
+        usual = "fused" if is_fused(self.device.type) else "eager"
+        reader = self.backbone.reader()
+        return {
+            "attention": attention_backend(self.config, self.shape.head_dim, self.device),
+            "layers": usual,
+            "loss": usual,
+            "optimizer": usual,
+            "target": reader if isinstance(reader, str) else usual,
+        }
 
     def trainer(self) -> Trainer:
         """A fresh drafter, or a published one to start from, ready to train."""

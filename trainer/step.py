@@ -129,7 +129,7 @@ class Drafting:
         self.drafter = drafter
         self.device = device
         self.optimizer = MasterOptimizer(drafter, config.optimizer)
-        self.backend = _backend(config, drafter.config.head_dim, device)
+        self.backend = attention_backend(config, drafter.config.head_dim, device)
 
     def accumulate(self, batch: Batch, features: Features, total: Tensor) -> PassOutcome:
         """Forward and backward: gradients add up in the parameters until the optimiser steps.
@@ -286,7 +286,12 @@ class FixedPass:
         self._step.load(batch.ids_NS, batch.document_NS, batch.layout, batch.supervision, total)
 
 
-def _backend(config: RunConfig, head_dim: int, device: torch.device) -> Backend:
+def attention_backend(config: RunConfig, head_dim: int, device: torch.device) -> Backend:
+    """How the drafter's attention is computed in training.
+
+    Raises:
+        ConfigError: what the settings ask for does not train on this device.
+    """
     if config.attention in ("flex", "anchors") and device.type == "cpu":
         raise ConfigError(f"attention: '{config.attention}' does not train on the CPU; use 'sdpa'")
     if config.attention != "auto":

@@ -192,6 +192,7 @@ class _Loop:
             "preflight": None if self.preflight is None else plain(self.preflight),
             "place": plain(self.steps.place),
             "best": plain(self.best),
+            "kernels": self.opened.kernels(),
             "versions": {"python": platform.python_version(), "torch": str(torch.__version__)},
         }
         self.store.save(self.step, self.steps.state(), state, is_best=is_best)

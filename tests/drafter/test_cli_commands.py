@@ -72,6 +72,8 @@ def test_from_conversations_to_a_published_drafter(
     assert outcomes.pop("head_does_not_predict") == "fault"
     assert set(outcomes.values()) == {"proved"}
     assert (last["faults"], len(last["digest"])) == (1, 64)
+    assert (last["kernels"]["attention"], last["kernels"]["layers"]) == ("sdpa", "eager")
+    assert last["kernels"]["target"] == "no GPU with Triton"
     assert main(["train", str(real)]) == 3
     assert "preflight: head_does_not_predict: cross-entropy" in capsys.readouterr().err
     settings = json.loads(real.read_text(encoding="utf-8"))
