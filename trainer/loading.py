@@ -88,7 +88,6 @@ class HuggingFaceBackbone:
         self.name = name
         self.digest = digest
         self._decoder = model.get_decoder()
-        self._reader: Reader | str | None = None
         self._reader: Reader | str | None = None  # made once: it lays the weights out anew
         # transformers renamed the argument in 5.24 and warns about the earlier name.
         arguments = inspect.signature(self._decoder.forward).parameters
@@ -123,11 +122,8 @@ class HuggingFaceBackbone:
             return "no GPU with Triton"
         from trainer.kernels.target import FusedReader, unfit  # noqa: PLC0415 - needs Triton
 
-        if self._reader is None:
-            # One for all who ask: making another would lay the weights side by side again.
-            config = self.model.config.get_text_config()
-            self._reader = unfit(self._decoder, config) or FusedReader(self._decoder, config)
-        return self._reader
+        config = self.model.config.get_text_config()
+        return unfit(self._decoder, config) or FusedReader(self._decoder, config)
 
     def layers(self) -> Sequence[nn.Module]:
         """The decoder layers, first to last."""
