@@ -4,6 +4,7 @@ from collections.abc import Mapping
 
 from agentops.commands.base import Command, Completed, Malformed, Observation
 from agentops.commands.clearing import MoveAside, RemoveSegments
+from agentops.commands.comparing import CompareFiles
 from agentops.commands.deploy import DeployFiles
 from agentops.commands.files import FileDigest, TailLog
 from agentops.commands.gpu import GpuProcesses, GpuStatus
@@ -32,6 +33,7 @@ __all__ = ["COMMANDS", "Command", "Completed", "Malformed", "Observation"]
 _ALL: tuple[type[Command], ...] = (
     ApplyPatch,
     CheckModel,
+    CompareFiles,
     DeployFiles,
     DiskFree,
     FileDigest,

@@ -18,6 +18,7 @@ probe_host list_processes inspect_process stop_processes signal_process read_hea
 tmux_sessions tmux_interrupt tmux_capture gpu_status gpu_processes shared_memory disk_free
 locks ports kernel_log tail_log file_digest check_model deploy_files apply_patch launch
 wait_until transfer run_argv observe roll_back
+compare_files
 """
 # What ends like this is a quantity, and a quantity needs a card that says what it is no proof of.
 QUANTITY = re.compile(r"_(ms|us|s|kib|mib|bytes|mw|percent|ticks|per_s|c)$")

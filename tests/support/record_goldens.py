@@ -121,6 +121,12 @@ def staged(place: Mapping[str, object]) -> Iterator[tuple[str, Command]]:
         "check_model": {"path": folder, "with_hash": True},
         "gpu_status": {},
         "gpu_processes": {},
+        "compare_files": {
+            "files": [
+                {"path": f"{folder}/config.json", "content": "e30K"},
+                {"path": f"{folder}/run.py", "content": "cHJpbnQoNykK"},
+            ]
+        },
         "deploy_files": {"files": [{**deploy, "check_python": True}]},
         "roll_back": {
             "files": [{"path": f"{folder}/run.py", "backup": None, "expects": DEPLOYED_SHA256}]
