@@ -25,7 +25,7 @@ from reports.compliance import Surroundings, comply, render_compliance, unexplai
 from reports.compliance.history import unread
 from reports.digest import digest, render_digest
 from reports.lint import Finding, lint
-from reports.render.overrides import faults
+from reports.render.overrides import FILES, faults
 
 _EXCERPT_CHARS = 160
 
@@ -105,9 +105,16 @@ def _read(path: Path, name: str) -> str:
 
 def _templates(arguments: argparse.Namespace) -> Status:
     folders = tuple(arguments.folder) or template_folders(settings_for(arguments))
+    for folder in arguments.folder:
+        if not folder.is_dir():
+            raise UsageError(f"templates lint {folder}: no such folder")
     found = faults(folders)
     for fault in found:
         print(fault)  # noqa: T201
+    looked = [str(f / name) for f in folders for name in FILES if (f / name).is_file()]
+    say(
+        f"looked at {', '.join(looked)}" if looked else f"no file in {', '.join(map(str, folders))}"
+    )
     say(f"{len(found)} findings" if found else "no finding")
     return Status.NO if found else Status.YES
 

@@ -50,6 +50,7 @@ def render_compliance(
         f"- {escape(change.what)} on `{change.host}` {''.join(f'[{ref}]' for ref in change.refs)}"
         for change in foreign
     ] or ["Nothing that was looked at is without a recorded act."]
+    parts += ["", "## Not looked at", ""] if unread else []
     parts += [
         f"- The own logs of `{host}` were not read: `agentops do host_history --host {host}`"
         for host in unread

@@ -19,6 +19,7 @@ from reports.render.markdown import render_markdown
 from reports.wording.catalogue import Catalogue, WordingError, load
 
 WORDS, MARKDOWN, HTML = "words.toml", "report.md.j2", "report.html.j2"
+FILES = (WORDS, MARKDOWN, HTML)
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +57,7 @@ def faults(folders: Sequence[Path]) -> list[str]:
     """What is wrong with the files in the folders, each with its path; empty when nothing is."""
     found: list[str] = []
     for folder in folders:
-        for name in (WORDS, MARKDOWN, HTML):
+        for name in FILES:
             try:
                 text = _text(folder / name)
                 if text is not None and name == WORDS:

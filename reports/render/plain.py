@@ -13,7 +13,8 @@ def render_line(report: Report) -> str:
     It ends without a line break.
     """
     refs = "".join(f" [{ref.label}]" for ref in report.badge.refs[:1])
-    return f"{report.theme.text}: {report.incident}. {report.badge.text}{refs}"
+    end = "".join(f"«{s.text}»" if s.style == "quote" else s.text for s in report.badge.spans)
+    return f"{report.theme.text}: {report.incident}. {end}{refs}"
 
 
 def render_json(report: Report) -> str:
