@@ -4,13 +4,15 @@ import asyncio
 import os
 import signal
 import subprocess
+import threading
 from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
 
-from agentops.approvals import Waits, Wish, by_layer, carry_out, this_party
+from agentops.approvals import Waits, Wish, by_layer, carry_out, known_of, this_party
+from agentops.box.waiting import wait_for
 from agentops.commands import Command
 from agentops.commands.launch import Launch, Launched
 from agentops.commands.processes import ListProcesses, ProcessTable
@@ -19,14 +21,15 @@ from agentops.commands.signals import SignalProcess
 from agentops.errors import UsageError
 from agentops.executor import Executed, Executor
 from agentops.hosts import Host
+from agentops.leases import HostBusy
 from agentops.policy import PolicyConfig, PolicyState, parse_policy
 from agentops.policy.asking import Party
 from agentops.policy.cards import argv_line
 from agentops.recover.approving import approve, freeze, open_questions
 from agentops.recover.operator import make_key, read_key
 from agentops.transport import open_transport
-from journal import Actor, HostRef, Journal, KeyStore, SystemClock
-from journal.events import ApprovalExpired, CommandIntended
+from journal import Actor, HostRef, Journal, KeyStore, NewEvent, Reader, SystemClock
+from journal.events import ApprovalExpired, ApprovalGranted, CommandIntended
 from tests.support.persons import SOMEBODY_ELSE, yes
 from tests.support.recovering import SHIPPED
 
@@ -220,15 +223,43 @@ async def test_a_yes_to_a_signal_stops_the_process_that_was_seen_again(
     assert sleeper.wait(timeout=20) == -15
 
 
-async def test_two_who_use_one_yes_at_once_act_once(door: Door) -> None:
-    """Both read it as unused; only the holder of the lease acts."""
+async def test_two_who_use_one_yes_at_once_act_once(
+    door: Door, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever read it as unused before the other acted would act on it again."""
     asked = await door.carry_out(door.wish)
     assert isinstance(asked, Waits)
     with door.person() as journal:
         yes(journal, door.config, asked.question.approval_id)
+    reads: list[int] = []
+    both_have_asked, second_has_read = threading.Barrier(2, timeout=60), threading.Event()
+
+    def over() -> bool | None:
+        """Whether the other has acted and let go of the host."""
+        try:
+            with door.executor.acting(HERE):
+                return door.ran() > 0 or None
+        except HostBusy:
+            return None
+
+    def held_back(reader: Reader, host: Host, **told: bool) -> PolicyState:
+        """The real state; the two that are about to act both have it before either acts."""
+        reads.append(1)
+        mine = len(reads)
+        state = known_of(reader, host, **told)
+        if mine <= 2:
+            both_have_asked.wait()
+        elif mine == 3:
+            second_has_read.wait(2)
+        elif mine == 4:
+            second_has_read.set()
+            wait_for(over, 20, "the end of the other's act")
+        return state
+
+    monkeypatch.setattr("agentops.approvals.known_of", held_back)
     doors = [
         Executor(door.journal, clock=SystemClock(), config=door.config, connect=open_transport)
-        for _ in range(6)
+        for _ in range(2)
     ]
     await asyncio.gather(*(door.carry_out(door.wish, executor) for executor in doors))
     for executor in doors:
@@ -282,6 +313,13 @@ async def test_only_a_signature_of_a_named_operator_counts_where_policy_names_on
     await strict.close()
     assert isinstance(done, Executed)
     assert (door.ran(), done.authorization.rule) == (1, f"approval {again}")
+    last = [event.payload for event in door.journal.reader().events(kinds={"approval_granted"})][-1]
+    assert isinstance(last, ApprovalGranted)
+    third = await door.asked(door.wish.command, config)
+    with door.person() as journal:
+        journal.append(NewEvent(last.model_copy(update={"approval_id": third})))
+    assert isinstance(await door.carry_out(door.wish, config=config), Waits)
+    assert door.ran() == 1
 
 
 async def test_a_card_shows_the_argv_of_each_layer_and_hides_no_short_word(door: Door) -> None:
