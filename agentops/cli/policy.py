@@ -104,7 +104,10 @@ def _lint(arguments: argparse.Namespace) -> Status:
         )
     else:
         for finding in findings:
-            console().print(f"{source}: {finding.key}: {finding.problem}; {finding.remedy}")
+            told = f"{source}: {finding.key}: {finding.problem}; {finding.remedy}"
+            console().print(told, soft_wrap=True, markup=False)
+        if not findings:
+            console().print(f"{source}: no finding", soft_wrap=True, markup=False)
     return Status.NO if findings else Status.YES
 
 
@@ -114,7 +117,9 @@ def _diff(arguments: argparse.Namespace) -> Status:
         emit({"differences": [{"key": k, "old": a, "new": b} for k, a, b in found]})
     else:
         for key, old, new in found:
-            console().print(f"{key}: {old!r} → {new!r}")
+            console().print(f"{key}: {old!r} → {new!r}", soft_wrap=True, markup=False)
+        if not found:
+            console().print("no difference")
     return Status.NO if found else Status.YES
 
 

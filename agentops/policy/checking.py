@@ -10,7 +10,7 @@ from typing import Literal
 
 from pydantic import JsonValue
 
-from agentops.policy.config import Case, Forbid, Job, Permit, PolicyConfig, RuleWhen
+from agentops.policy.config import Case, Forbid, Job, Permit, PolicyConfig, Purpose, RuleWhen
 from agentops.policy.ladder import ORDER, SIGNAL_OF
 from agentops.policy.rules import EFFECT_OF, Situation, forbidden, permitted
 
@@ -113,6 +113,7 @@ def lint(config: PolicyConfig) -> tuple[LintFinding, ...]:
         *_shadowed(config),
         *_authority_traps(config),
         *(finding for name, job in sorted(config.job.items()) for finding in _job(name, job)),
+        *_unpermitted(config),
         *(
             LintFinding(f"rule {name}", "no test of the file reaches it", "add a [[test]] for it")
             for name in run_cases(config).uncovered
@@ -197,6 +198,25 @@ def _authority_traps(config: PolicyConfig) -> Iterator[LintFinding]:
             "a permit for KILL alone suggests that it is meant as a short cut",
             "permit purpose signal; the ladder ends with KILL, and G1 to G3 hold anyway",
         )
+
+
+def _unpermitted(config: PolicyConfig) -> Iterator[LintFinding]:
+    """What a job's tables ask for and no rule lets the engine do."""
+    granted = {rule.when.purpose for rule in config.permit}
+    for name, job in sorted(config.job.items()):
+        wanted: tuple[tuple[Purpose, bool], ...] = (
+            ("signal", True),
+            ("deploy", bool(job.repair)),
+            ("clear", bool(job.lock) or job.shared_memory is not None),
+            ("relaunch", job.launch is not None),
+        )
+        for purpose, asked in wanted:
+            if asked and not granted & {purpose, None}:
+                yield LintFinding(
+                    f"job.{name}",
+                    f"no rule permits purpose {purpose}, so a person must do it",
+                    f'add a [[permit]] with when = {{ purpose = "{purpose}" }}',
+                )
 
 
 def _job(name: str, job: Job) -> Iterator[LintFinding]:

@@ -89,6 +89,18 @@ def test_the_linter_names_what_is_probably_not_meant(more: str, key: str) -> Non
     assert key in {finding.key for finding in lint(parse_policy(TEXT + more, "x"))}
 
 
+def test_the_linter_names_what_a_job_asks_for_and_no_rule_permits() -> None:
+    """A file from before a purpose existed does not permit it."""
+    rules = parse_policy(TEXT + JOB + '[[job.a.lock]]\npath = "/a.lock"\n', "x")
+    without = [rule for rule in rules.permit if rule.when.purpose != "clear"]
+    silent = rules.model_copy(update={"permit": tuple(without)})
+    found = [finding.problem for finding in lint(silent) if finding.key == "job.a"]
+    assert found == ["no rule permits purpose clear, so a person must do it"]
+    assert not [finding for finding in lint(rules) if finding.key == "job.a"]
+    bare = rules.model_copy(update={"permit": ()})
+    assert [f.problem.split()[4] for f in lint(bare) if f.key == "job.a"][:1] == ["signal,"]
+
+
 def test_a_difference_is_named_by_key() -> None:
     """Moving a rule is none; changing a number is one."""
     old = parse_policy(TEXT + JOB, "x")

@@ -50,8 +50,10 @@ def test_lint_and_diff_answer_by_status(tmp_path: Path) -> None:
     other = tmp_path / "other.toml"
     text = SHIPPED.read_text(encoding="utf-8")
     other.write_text(text + "[budget]\nsignals = 3\n")
-    assert typed("policy", "lint", cwd=tmp_path)[0] == 0
-    assert typed("policy", "diff", str(SHIPPED), str(SHIPPED), cwd=tmp_path)[0] == 0
+    status, out, _ = typed("policy", "lint", cwd=tmp_path)
+    assert (status, out.strip().endswith("no finding")) == (0, True)
+    status, out, _ = typed("policy", "diff", str(SHIPPED), str(SHIPPED), cwd=tmp_path)
+    assert (status, out.strip()) == (0, "no difference")
     status, out, _ = typed("policy", "diff", str(SHIPPED), str(other), cwd=tmp_path)
     assert status == 1
     assert "budget.signals" in out
