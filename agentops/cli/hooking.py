@@ -1,22 +1,18 @@
 """``agentops hook``: a coding agent's pre-tool hook; exit 2 with one line stops the tool.
 
 What comes in may be anything: an unreadable input passes, since the server and the executor enforce
-policy anyway and a hook only points the way. Not here: what is stopped (``agentops.hook``).
+policy anyway and a hook only points the way. Not here: what is stopped (``agentops.hook``), what
+the settings say (``agentops.cli.hook_settings``).
 """
 
 import argparse
 import json
-import os
 import sys
 from collections.abc import Iterator
-from pathlib import Path
+from importlib import import_module
 
-from agentops.cli.policies import policy_for
-from agentops.cli.printing import emit
 from agentops.cli.status import Status
-from agentops.config import load_settings
-from agentops.errors import AgentopsError
-from agentops.hook.advice import Known, advice
+from agentops.hook.advice import advice
 from agentops.hook.layers import Found, commands, commands_of
 
 _INPUT_MAX = 1_000_000
@@ -42,11 +38,14 @@ def register(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") ->
 def _hook(arguments: argparse.Namespace) -> Status:
     words = tuple(arguments.words[1:] if arguments.words[:1] == ["--"] else arguments.words)
     given = None if words else _input()
-    found = _of_argv(words) if words else _of_value(given, 0)
-    line = advice(found, _known())
+    found = tuple(_of_argv(words) if words else _of_value(given, 0))
+    line = None
+    if any(one.where.is_remote for one in found):
+        # Most commands are no business of ours: they shall not wait for settings to be read.
+        line = advice(found, import_module("agentops.cli.hook_settings").known())
     if isinstance(given, dict) and given.get("hook_event_name") == _CURSOR_EVENT:
         deny = {"permission": "deny", "user_message": line, "agent_message": line}
-        emit({} if line is None else deny)
+        sys.stdout.write(json.dumps({} if line is None else deny) + "\n")
     if line is None:
         return Status.YES
     sys.stderr.write(line + "\n")
@@ -77,14 +76,3 @@ def _of_value(given: object, depth: int) -> Iterator[Found]:
         for key in ("tool_input", "toolInput", "command", "cmd", "argv", "arguments", "script"):
             if key in given:
                 yield from _of_value(given[key], depth + 1)
-
-
-def _known() -> Known:
-    """Hosts and jobs of the settings in force; none where they cannot be read."""
-    try:
-        settings = load_settings(environ=os.environ, cwd=Path.cwd())
-        config, _ = policy_for(settings)
-    except (AgentopsError, OSError):
-        return Known()
-    jobs = {name: job.role_match.cmd_contains or "" for name, job in config.job.items()}
-    return Known(tuple(settings.inventory), {name: text for name, text in jobs.items() if text})
