@@ -59,15 +59,19 @@ def check_same(eager: Function, fused: Function, draws: Sequence[Tensor]) -> Non
 
 
 def packed_layout(block: int, device: torch.device) -> Layout:
-    """Two rows of two documents, 63 tokens; some blocks not valid, the last run over the end."""
+    """Two rows of two documents, 63 tokens; some blocks not valid, the last run over the end.
+
+    In the second row, tiles of rows reach from one document into the next.
+    """
     draw = torch.Generator().manual_seed(block)
-    anchor = torch.randint(1, 63, (2, 6), generator=draw).sort(1).values
-    anchor[0, :2] = torch.tensor([0, 32])  # a document's first token sees no context
+    anchor = torch.randint(1, 63, (2, 6), generator=draw)
+    anchor[0, :2] = torch.tensor([0, 40])  # a document's first token sees no context
+    anchor[1] = torch.tensor([33, 35, 40, 45, 50, 60])
     anchor = anchor.sort(1).values
     valid = torch.ones_like(anchor, dtype=torch.bool)
     valid[0, 3] = False
     valid[1, 4:] = False
-    first = torch.where(anchor < 32, 0, 32)
+    first = torch.where(anchor < 40, 0, 40)
     return Layout(anchor.to(device), first.to(device), valid.to(device), 63, block)
 
 

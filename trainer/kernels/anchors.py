@@ -45,7 +45,7 @@ class Tiles:
     """
 
     forward: Tile = Tile(64, 64, 4, 3)
-    rows: Tile = Tile(128, 64, 8, 3)
+    rows: Tile = Tile(64, 64, 4, 2)
     keys: Tile = Tile(64, 64, 4, 2)
     splits: bool = False
 

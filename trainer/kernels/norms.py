@@ -15,6 +15,8 @@ from torch.autograd.function import FunctionCtx, once_differentiable
 
 _PROGRAMS = 528
 """Programs that share a gain's gradient: four a multiprocessor on an H200."""
+_HEAD_PROGRAMS = 2112
+"""The same for the gain of a head, whose partial sums are small: as many as hide the loads."""
 
 
 def add_norm_into(
@@ -145,7 +147,7 @@ class _NormRotate(torch.autograd.Function):
         heads, gain, cos, sin = ctx.saved_tensors  # type: ignore[attr-defined]  # what forward kept
         batch, tokens, count, width = heads.shape
         total, size = batch * tokens * count, _tile_rows(width)
-        programs = min(triton.cdiv(total, size), _PROGRAMS)
+        programs = min(triton.cdiv(total, size), _HEAD_PROGRAMS)
         columns = triton.next_power_of_2(width // 2)
         d_heads = torch.empty(heads.shape, dtype=heads.dtype, device=heads.device)
         parts = torch.empty(programs, width, dtype=torch.float32, device=heads.device)
