@@ -8,6 +8,7 @@ import mcp_types as wire
 import pytest
 
 from agentops.box.box import Box
+from agentops.box.waiting import wait_for
 from agentops.recover.approving import open_questions
 from journal import Actor, HostRef, Journal, KeyStore, NewEvent, Reader, SystemClock
 from journal.events import ApprovalGranted
@@ -168,3 +169,28 @@ async def test_a_process_named_by_an_observation_is_stopped_after_a_yes_and_no_o
         assert absent["verdict"] == "confirmed"
     assert f"pid {victim.identity.pid}" in person.shown[-1]
     assert place.world() == ["start ", "INT"]
+
+
+async def test_a_yes_is_stale_once_its_victim_has_ended_and_nothing_is_sent(
+    box: Box, tmp_path: Path
+) -> None:
+    place = project(box, tmp_path, "426")
+    victim = place.start()
+    async with over_streams(place.user) as agent:
+        seen = await agent.call("observe", host=HOST, job=JOB)
+        (row,) = seen["data"]["processes"]["rows"]
+        asked = {
+            "host": HOST,
+            "reason": "it is mine",
+            "seen": seen["event_ids"][-1],
+            "victims": [{"pid": row["pid"], "start": row["start"]}],
+        }
+        waits = await agent.call("stop", **asked)
+        approve_elsewhere(place, waits["error"]["approval"])
+        # Its owner ends it meanwhile.
+        (place.job / "stop").touch()
+        wait_for(lambda: not place.living() or None, 20, "the job's own end")
+        said = await agent.call("stop", **asked)
+    assert (said["error"]["code"], said["changed"]) == ("APPROVAL_STALE", "no"), said
+    assert f"pid {victim.identity.pid}" in said["error"]["detail"]
+    assert place.world() == ["start "]

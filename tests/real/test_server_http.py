@@ -11,6 +11,8 @@ from typing import Any
 import httpx2
 import pytest
 
+from agentops.errors import UsageError
+from agentops.server.serving import token_in
 from journal import Reader
 from tests.support.agents import Served, over_http, served
 from tests.support.command_line import User, user
@@ -85,14 +87,21 @@ async def test_clients_of_one_server_are_told_apart_in_the_journal(
     assert all(event.actor.on_behalf_of for event in intents)
 
 
-def test_a_token_file_that_others_can_read_is_refused(somebody: User) -> None:
-    token = somebody.folder / "open-token"
-    token.write_text("x" * 40)
-    token.chmod(0o644)
-    somebody.run("mcp", "--http", "--port", "0", "--token-file", token).refused(2, "chmod 600")
-    token.chmod(0o600)
-    token.write_text("short")
-    somebody.run("mcp", "--http", "--port", "0", "--token-file", token).refused(2, "fewer")
+def test_a_token_is_made_for_its_owner_alone_and_one_that_others_can_read_is_refused(
+    tmp_path: Path,
+) -> None:
+    path = tmp_path / "state" / "token"
+    token = token_in(path)
+    assert token_in(path) == token
+    assert len(token) >= 32
+    assert path.stat().st_mode & 0o077 == 0
+    path.chmod(0o644)
+    with pytest.raises(UsageError, match="chmod 600"):
+        token_in(path)
+    path.chmod(0o600)
+    path.write_text("short")
+    with pytest.raises(UsageError, match="fewer"):
+        token_in(path)
 
 
 def test_a_port_that_is_taken_is_told_in_one_line(somebody: User) -> None:
@@ -105,7 +114,7 @@ def test_a_port_that_is_taken_is_told_in_one_line(somebody: User) -> None:
         said.refused(2, f"--port {port}")
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_a_signal_ends_a_server_whose_streams_are_open_and_the_session_is_closed(
     tmp_path: Path, number: signal.Signals
 ) -> None:
