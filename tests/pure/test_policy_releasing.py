@@ -157,6 +157,70 @@ def test_a_tool_that_tells_nothing_is_asked_once_more_and_no_further() -> None:
     assert told(step_of(fresh, now_us, stopped)) == ("gpu_released", "inconclusive")
 
 
+def test_each_step_says_what_it_rests_on() -> None:
+    """The rule, its words, and the events: what a person reads, and what replay compares."""
+    state, now_us, stopped = base()
+    fresh = seen(state, cards(0, IDLE))
+    idle = judged(fresh, step_of(fresh, now_us, stopped), now_us)
+    again = seen(idle, cards(0, 0))
+    held = seen(state, cards(700))
+    over_us = now_us + job().stop.gpu_release_s * SECOND_US
+    refuted = judged(held, step_of(held, over_us, stopped), now_us)
+    blind = seen(state, cards(state="timeout"))
+    asked = judged(blind, step_of(blind, now_us, stopped), now_us)
+    twice = seen(asked, cards(state="timeout"))
+    given_up = judged(twice, step_of(twice, now_us, stopped), now_us)
+    reason = "cards hold 700 MiB, and no member lives"
+    unsaid = "the job's processes are gone; whether the GPUs are free cannot be said"
+    look, verdict = "look10001", "verdict10002"
+    later = "a second look comes a moment later"
+    for step, rule, text, events in (
+        (step_of(state, now_us, stopped), "release", "what do the cards hold?", ("stopped",)),
+        (step_of(fresh, now_us, stopped), "proof", "every card is at its idle level", (look,)),
+        (step_of(idle, now_us, stopped), "release", later, (verdict,)),
+        (
+            step_of(idle, now_us + SECOND_US, stopped),
+            "release",
+            "the second look",
+            (verdict,),
+        ),
+        (
+            step_of(again, now_us, stopped),
+            "proof",
+            "two looks show every card at its idle level",
+            (verdict, "look10003"),
+        ),
+        (
+            step_of(held, now_us, stopped),
+            "release",
+            "memory is freed some time after its process ended",
+            (look,),
+        ),
+        (step_of(held, over_us, stopped), "proof", reason, (look,)),
+        (step_of(refuted, over_us, stopped), "release", reason, ("stopped", verdict)),
+        (
+            step_of(blind, now_us, stopped),
+            "proof",
+            "nvidia-smi told nothing about the cards",
+            (look,),
+        ),
+        (step_of(asked, now_us, stopped), "release", "asked once more", (look,)),
+        (
+            step_of(given_up, now_us, stopped),
+            "release",
+            unsaid,
+            ("stopped", verdict, "verdict10004"),
+        ),
+    ):
+        (hit,) = step.because
+        assert (hit.rule, hit.text, hit.events) == (rule, text, events)
+        action = step.action
+        if isinstance(action, Judge | Close):
+            assert (action.reason, action.evidence) == (text, events)
+        if isinstance(action, Pause):
+            assert action.reason == "one reading of a card may be a transient"
+
+
 @pytest.mark.parametrize(
     ("said", "mib"),
     [

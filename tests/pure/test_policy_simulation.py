@@ -7,7 +7,14 @@ from dataclasses import replace
 import pytest
 
 from agentops.bench.simulate import DECISIONS_MAX, simulate
-from tests.support.simulated import GOLDEN, config, golden_runs
+from tests.support.simulated import (
+    BYTES,
+    BYTES_SEEDS,
+    GOLDEN,
+    config,
+    golden_bytes,
+    golden_runs,
+)
 
 SEEDS = 60
 
@@ -50,3 +57,11 @@ def test_the_same_seed_runs_the_same_way() -> None:
 def test_a_change_of_behaviour_is_seen_line_by_line() -> None:
     """What is decided in six worlds; ``python -m tests.support.simulated`` writes it anew."""
     assert golden_runs() == json.loads(GOLDEN.read_text(encoding="utf-8"))
+
+
+@pytest.mark.parametrize("first", range(0, len(BYTES_SEEDS), 20))
+def test_no_byte_of_a_decision_changes_unnoticed(first: int) -> None:
+    """Replay compares bytes, so other words break the replay of older journals as well."""
+    seeds = BYTES_SEEDS[first : first + 20]
+    known = json.loads(BYTES.read_text(encoding="utf-8"))
+    assert golden_bytes(seeds) == {str(seed): known[str(seed)] for seed in seeds}

@@ -1,6 +1,8 @@
 """States of the engine as they really come about: simulated runs, stopped at any decision."""
 
+import hashlib
 import json
+from collections.abc import Iterable
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
@@ -21,6 +23,8 @@ from agentops.policy.decision import Action
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "policy" / "runs.json"
 GOLDEN_SEEDS = (3, 4, 5, 8, 20, 42)
+BYTES = GOLDEN.with_name("bytes.json")
+BYTES_SEEDS = range(60)
 SHIPPED = Path(str(files("agentops.policy"))) / "files" / "dev.toml"
 
 
@@ -68,6 +72,26 @@ def golden_runs() -> dict[str, list[str]]:
     return {str(seed): [told(made) for _, _, made in moments(seed)] for seed in GOLDEN_SEEDS}
 
 
+def golden_bytes(seeds: Iterable[int]) -> dict[str, str]:
+    """A digest of all decisions of each seed, words and evidence included.
+
+    Without what only says which configuration and events they rest on: a new key of the policy file
+    changes that, and no decision.
+    """
+    return {str(seed): _bytes(moments(seed)) for seed in seeds}
+
+
+def _bytes(found: Iterable[tuple[PolicyState, int, Decision]]) -> str:
+    whole = hashlib.sha256()
+    for _, _, decision in found:
+        body = dict(decision.made("").decision)
+        for key in ("decision_id", "inputs_sha256"):
+            body.pop(key, None)
+        whole.update(json.dumps(body, sort_keys=True).encode())
+    return whole.hexdigest()[:16]
+
+
 if __name__ == "__main__":
     # Run as ``python -m tests.support.simulated`` after a change that is meant; read the diff.
     GOLDEN.write_text(json.dumps(golden_runs(), indent=1) + "\n", encoding="utf-8")
+    BYTES.write_text(json.dumps(golden_bytes(BYTES_SEEDS), indent=1) + "\n", encoding="utf-8")
