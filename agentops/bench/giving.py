@@ -75,7 +75,6 @@ def give(stage: Stage, place: Path, surface: Surface, shipped: str, path: str) -
         folder=folder,
         environ={
             "PATH": f"{place / 'bin'}:{path}",
-            "HOME": str(home),
             "AGENTOPS_BENCH_SURFACE": surface,
             "AGENTOPS_BENCH_SCALE": str(stage.scale),
             "AGENTOPS_BENCH_SCRIPT": stage.script,
@@ -125,7 +124,13 @@ def _write_server(stage: Stage, given: Given, shipped: str) -> None:
     (given.folder / "agentops.toml").write_text(settings + toml_entry(stage.host))
     serve = (sys.executable, "-m", "agentops", "mcp")
     door = ("-m", "agentops.bench.doors", "mcp", str(given.counts), *serve)
-    servers = {"mcpServers": {"agentops": {"command": sys.executable, "args": list(door)}}}
+    # The agent keeps its home, where it is logged in; the server's keys and state stay here.
+    own = {
+        "XDG_CONFIG_HOME": str(given.home / ".config"),
+        "XDG_STATE_HOME": str(given.home / ".local" / "state"),
+    }
+    entry = {"command": sys.executable, "args": list(door), "env": own}
+    servers = {"mcpServers": {"agentops": entry}}
     (given.folder / SERVERS).write_text(json.dumps(servers, indent=2), encoding="utf-8")
 
 

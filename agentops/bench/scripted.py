@@ -118,7 +118,7 @@ def _server() -> StdioServerParameters:
     """The server as the configuration in this folder says."""
     server = json.loads(Path(SERVERS).read_text(encoding="utf-8"))["mcpServers"]["agentops"]
     return StdioServerParameters(
-        command=server["command"], args=server["args"], env=dict(os.environ)
+        command=server["command"], args=server["args"], env={**os.environ, **server.get("env", {})}
     )
 
 
