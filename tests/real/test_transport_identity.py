@@ -206,7 +206,7 @@ async def test_no_more_wait_at_a_door_than_it_takes() -> None:
         for n in range(24)
     ]
     transports = [SshTransport(host, doors=doors) for host in hosts]
-    asking = [run_argv(each, "true", deadline_ms=1500) for each in transports]
+    asking = [run_argv(each, "true", deadline_ms=2500) for each in transports]
     ran = await asyncio.gather(*asking)
     assert crowd.is_set()
     assert most == AT_ONCE_DEFAULT
