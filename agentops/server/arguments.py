@@ -212,7 +212,9 @@ class ReadJournal(Arguments):
     incident: str | None = Field(None, description="id or prefix", max_length=40)
     host: HostName | None = None
     kinds: tuple[str, ...] | None = Field(None, max_length=32)
-    after: str | None = Field(None, description="event id of the last page's end", max_length=40)
+    after: str | None = Field(
+        None, description="event id of the last page's end; 0: from the start", max_length=40
+    )
     limit: int = Field(20, ge=1, le=200)
 
 

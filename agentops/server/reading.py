@@ -30,6 +30,7 @@ from journal.events import JsonObject
 from journal.kinds import PAYLOADS
 
 _RULES_MAX = 6
+_FROM_THE_START = "0"
 
 
 async def hosts(desk: Desk, asked: Hosts) -> Answer:
@@ -133,7 +134,9 @@ def _page(desk: Desk, asked: ReadJournal) -> Answer:
     kinds = None if asked.kinds is None else set(asked.kinds)
     events = list(reader.events(incident=incident, kinds=kinds, host=asked.host))
     start = max(0, len(events) - asked.limit)
-    if asked.after is not None:
+    if asked.after == _FROM_THE_START:
+        start = 0
+    elif asked.after is not None:
         last = _event(reader, asked.after).id
         start = next((n + 1 for n, e in enumerate(events) if e.id == last), len(events))
     page = events[start : start + asked.limit]

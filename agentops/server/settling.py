@@ -1,7 +1,7 @@
 """Before acting again: settle what an earlier call left unknown, by a look and never by a repeat.
 
-Here: unknown outcomes of commands that somebody wished for directly. Those of an incident are
-settled by its own loop (``agentops.policy.reconciling``).
+Here: unknown outcomes of commands that somebody wished for directly, or that a closed incident left
+behind. Those of an open incident are settled by its own loop (``agentops.policy.reconciling``).
 """
 
 from dataclasses import dataclass
@@ -40,7 +40,7 @@ async def settle(desk: Desk, caller: Caller, host: Host) -> tuple[SettledAct, ..
     """Look at everything on *host* whose outcome nobody knows.
 
     Raises:
-        Refused: an incident's act is among them; its own tool goes on with it.
+        Refused: an open incident's act is among them; its own tool goes on with it.
     """
     settled = []
     reader = desk.reader
@@ -49,12 +49,14 @@ async def settle(desk: Desk, caller: Caller, host: Host) -> tuple[SettledAct, ..
         for event in reader.events(kinds={"command_reconciled"})
         if isinstance(event.payload, CommandReconciled)
     }
-    for open_ in reader.unreconciled():
+    unsettled = reader.unreconciled()
+    going_on = {found.id for found in reader.incidents() if found.resolution is None}
+    for open_ in unsettled:
         elsewhere = open_.host is None or open_.host.name != host.name
         if elsewhere or open_.command_id in looked_at:
             continue
-        event = desk.reader.event(open_.event_id)
-        if event.incident is not None:
+        event = reader.event(open_.event_id)
+        if event.incident in going_on:
             raise Refused(
                 "BUSY",
                 f"incident {event.incident} left {open_.command} with an unknown outcome; call"

@@ -15,7 +15,7 @@ from agentops.box.waiting import wait_for
 from journal import Event, Reader
 from journal.events import CommandIntended, ObservationParsed, SessionStarted
 from tests.support.agents import over_streams
-from tests.support.projects import HOST, JOB, Project, project
+from tests.support.projects import HOST, JOB, Project, agents_may_act, project
 
 pytestmark = [pytest.mark.needs("sshd", "root-namespaces"), pytest.mark.timeout(600)]
 
@@ -95,6 +95,32 @@ async def test_a_killed_server_leaves_a_job_that_the_same_call_brings_to_its_end
     assert place.user.run("verify", "--json").json["finding"] is None
 
 
+async def test_what_a_closed_incident_left_unknown_is_settled_before_the_next_act(
+    box: Box, tmp_path: Path
+) -> None:
+    """A journal lets nobody act on a host whose last act nobody has looked at."""
+    place = project(box, tmp_path, "416")
+    agents_may_act(place)
+    place.start("deaf")
+    await call_and_kill(
+        place, intends("signal_process"), "stop", host=HOST, job=JOB, reason="enough"
+    )
+    incident = Reader.open(place.journal).incidents()[-1].id
+    asked = {"host": HOST, "reason": "a note"}
+    file = {"path": str(place.job / "note"), "content": "x", "expects": "absent"}
+    async with over_streams(place.user) as agent:
+        busy = await agent.call("deploy", files=[file], **asked)
+        assert (busy["error"]["code"], busy["changed"]) == ("BUSY", "no")
+        assert incident in busy["error"]["detail"]
+    closed = place.user.run("incident", "close", incident, "--reason", "I take over")
+    assert closed.status == 0, closed.err
+    async with over_streams(place.user) as agent:
+        done = await agent.call("deploy", files=[file], **asked)
+    assert (done["verdict"], done["changed"]) == ("confirmed", "yes"), done
+    assert "command_reconciled" in {e.kind for e in Reader.open(place.journal).events()}
+    assert len(place.living()) == 1
+
+
 @pytest.mark.parametrize(
     ("container", "moment"),
     [("414", intends("launch")), ("415", has_seen("launch"))],
@@ -104,10 +130,7 @@ async def test_an_argv_is_started_once_for_an_attempt_whatever_dies(
     box: Box, tmp_path: Path, container: str, moment: Callable[[Event], bool]
 ) -> None:
     place = project(box, tmp_path, container)
-    policy = place.user.folder / "policy.toml"
-    stands = 'tier = "dev"\ncommands'
-    assert stands in policy.read_text()
-    policy.write_text(policy.read_text().replace(stands, f"agents = true\n{stands}"))
+    agents_may_act(place)
     trace = place.job / "trace"
     asked: dict[str, Any] = {
         "host": HOST,

@@ -84,3 +84,11 @@ def project(
     (who.folder / "agentops.toml").write_text(settings + toml_entry(host))
     (who.folder / "policy.toml").write_text(policy_text(job, repair=repair, extra=extra))
     return Project(who, box, container, job)
+
+
+def agents_may_act(place: Project) -> None:
+    """Let the standing approval of tier dev cover what an agent itself wishes for."""
+    policy = place.user.folder / "policy.toml"
+    stands = 'tier = "dev"\ncommands'
+    assert stands in policy.read_text()
+    policy.write_text(policy.read_text().replace(stands, f"agents = true\n{stands}"))
