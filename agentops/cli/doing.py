@@ -198,8 +198,8 @@ def _report(
     saved: Path | None,
 ) -> Status:
     outcome = executed.outcome
-    status = of_outcome(outcome.kind)
     seen = executed.observation
+    status = of_outcome(outcome.kind, holds=True if seen is None else seen.holds())
     observation = None if seen is None else seen.model_dump(mode="json")
     if observation is not None and saved is not None and saved.exists():
         # The last part's bytes are in the file now.

@@ -72,7 +72,9 @@ async def run_on_all(
         if isinstance(done, Waits):
             name = done.question.approval_id
             return HostEnd(Status.WAITS, f"waits for a person: agentops approve {name}", None)
-        return HostEnd(of_outcome(done.outcome.kind), summary(done.outcome), done)
+        seen = done.observation
+        status = of_outcome(done.outcome.kind, holds=True if seen is None else seen.holds())
+        return HostEnd(status, summary(done.outcome), done)
 
     ends: dict[str, HostEnd] = {}
     async with contextlib.AsyncExitStack() as stack:

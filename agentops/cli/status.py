@@ -41,8 +41,14 @@ _OUTCOMES: Final[dict[str, Status]] = {
 }
 
 
-def of_outcome(kind: str) -> Status:
-    """The exit status of ``do`` for an outcome event's kind."""
+def of_outcome(kind: str, *, holds: bool | None = True) -> Status:
+    """The exit status of ``do`` for an outcome event's kind, and for what the answer says.
+
+    >>> of_outcome("command_completed", holds=False).name
+    'NO'
+    """
+    if kind == "command_completed" and holds is not True:
+        return Status.CANNOT_SAY if holds is None else Status.NO
     return _OUTCOMES[kind]
 
 

@@ -48,6 +48,10 @@ class Observation(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
+    def holds(self) -> bool | None:
+        """Whether what was asked for is so; None where the answer cannot say. A look always is."""
+        return True
+
 
 class Command(BaseModel, ABC):
     """One operation on one host. A text below an argument is its description."""

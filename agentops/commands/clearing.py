@@ -35,6 +35,10 @@ class MovedAside(Observation):
         | None
     )
 
+    def holds(self) -> bool | None:
+        """Whether the file was moved."""
+        return self.refusal is None
+
 
 class MoveAside(ScriptCommand):
     """Rename one lock file, if the process that it names has ended and nobody holds the file."""
@@ -110,6 +114,10 @@ class SegmentsRemoved(Observation):
     """One row a segment, in order."""
 
     segments: tuple[SegmentRemoved, ...]
+
+    def holds(self) -> bool | None:
+        """Whether all of them were removed."""
+        return all(segment.removed for segment in self.segments)
 
 
 class RemoveSegments(ScriptCommand):

@@ -76,6 +76,10 @@ class FilesDeployed(Observation):
     problem: str | None
     files: tuple[FileDeployed, ...]
 
+    def holds(self) -> bool | None:
+        """Whether the files stand as wanted, or would after the plan."""
+        return self.deployed or self.problem == "planned"
+
 
 class DeployFiles(ScriptCommand):
     """Write files on the host, all or none, each only over the content that is expected there."""

@@ -67,6 +67,10 @@ class GpuStatusSeen(Observation):
     dropped_fields: tuple[str, ...]
     stuck_pids: tuple[int, ...]
 
+    def holds(self) -> bool | None:
+        """Without an answer of the tool nothing was learned; no devices is an answer."""
+        return True if self.state in {"ok", "no_devices"} else None
+
 
 class GpuProcess(Observation):
     """One row of the tool's table of processes.
@@ -98,6 +102,10 @@ class GpuProcessesSeen(Observation):
     holders: tuple[int, ...]
     unread_rows: int
     stuck_pids: tuple[int, ...]
+
+    def holds(self) -> bool | None:
+        """Without an answer of the tool nothing was learned; no devices is an answer."""
+        return True if self.state in {"ok", "no_devices"} else None
 
 
 class _Said(Observation):

@@ -49,6 +49,10 @@ class KernelLogSeen(Observation):
     now_us: Count | None
     messages: tuple[KernelMessage, ...]
 
+    def holds(self) -> bool | None:
+        """Nothing was learned from a ring that may not be read."""
+        return True if self.readable else None
+
 
 class _Head(Observation):
     readable: bool

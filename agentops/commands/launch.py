@@ -48,6 +48,12 @@ class Launched(Observation):
     pane_id: str | None
     unit: str | None
 
+    def holds(self) -> bool | None:
+        """Whether the job runs, by this call or an earlier one."""
+        if self.refusal == "not_observed":
+            return None
+        return self.started or self.refusal == "already_running"
+
 
 class Launch(ScriptCommand):
     """Start a program in a session of its own, once per launch id and once per log."""

@@ -57,6 +57,10 @@ class ModelChecked(Observation):
     shards: tuple[Shard, ...]
     incomplete: tuple[str, ...]
 
+    def holds(self) -> bool | None:
+        """Whether the model is intact."""
+        return self.intact
+
 
 class _Head(Observation):
     folder: bool

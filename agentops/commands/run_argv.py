@@ -21,6 +21,10 @@ class ArgvRan(Observation):
     stderr_bytes: int
     cut: bool
 
+    def holds(self) -> bool | None:
+        """Whether the program ended with status 0."""
+        return self.exit_status == 0
+
 
 class RunArgv(Command):
     """Run an argv of the caller's, without a shell. Policy asks for it every time."""

@@ -29,6 +29,10 @@ class SignalSent(Observation):
     refusal: Refusal | None
     state_before: str
 
+    def holds(self) -> bool | None:
+        """Whether the kernel took the signal."""
+        return self.delivered
+
 
 class SignalProcess(ScriptCommand):
     """Send one signal to one process, if it still is the process that was meant."""

@@ -51,6 +51,10 @@ class ProcessesStopped(Observation):
     all_gone: bool
     victims: tuple[VictimStopped, ...]
 
+    def holds(self) -> bool | None:
+        """Whether every victim was seen to end."""
+        return self.all_gone
+
 
 class _Raw(Observation):
     pid: Count

@@ -65,6 +65,10 @@ class InterruptSent(Observation):
         Literal["no_server", "no_pane", "pane_in_mode", "identity_changed", "tmux_failed"] | None
     )
 
+    def holds(self) -> bool | None:
+        """Whether the key was sent."""
+        return self.sent
+
 
 class _Head(Place):
     status: int | None

@@ -82,6 +82,10 @@ class WaitEnded(Observation):
     alive: tuple[int, ...]
     unreaped: tuple[int, ...]
 
+    def holds(self) -> bool | None:
+        """Whether the condition was met; None where it cannot be judged from there."""
+        return None if self.blind is not None else self.met
+
 
 class _Detail(Observation):
     blind: Literal["other_namespace", "nvidia_smi", "device_count"] | None = None

@@ -65,3 +65,12 @@ def test_a_file_of_several_parts_is_saved_whole(who: User) -> None:
     missing = who.run(*words[:5], f"path={who.folder}/nope", "--json", "--save", "none")
     assert missing.json["observation"]["problem"]
     assert not (who.folder / "none").exists()
+
+
+def test_the_status_says_whether_what_was_asked_for_is_so(who: User) -> None:
+    wait = 'condition={"kind":"file_exists","path":"%s"}'
+    ask = ("do", "wait_until", "--host", "here", "--arg", "timeout_ms=50", "--arg")
+    assert who.run(*ask, wait % "/etc/hostname").status == 0
+    not_met = who.run(*ask, wait % "/nope", "--json")
+    assert (not_met.status, not_met.json["outcome"]) == (1, "completed")
+    assert who.run("do", "check_model", "--host", "here", "--arg", "path=/nope").status == 1
