@@ -135,7 +135,7 @@ async def test_an_argv_is_started_once_for_an_attempt_whatever_dies(
     asked: dict[str, Any] = {
         "host": HOST,
         "reason": "try it",
-        "argv": ["sh", "-c", f"echo started >> {trace}; exec sleep 300"],
+        "argv": ["sh", "-c", f"echo started >> {trace}; until [ -e end ]; do sleep 0.1; done"],
         "cwd": str(place.job),
         "log": str(place.job / "argv.log"),
     }
@@ -148,7 +148,11 @@ async def test_an_argv_is_started_once_for_an_attempt_whatever_dies(
             assert said["error"]["may_have_run"] is True
             said = await agent.call("launch", **asked)
         assert said["verdict"] == "confirmed", said
+        wait_for(lambda: trace.exists() or None, 20, "the trace")
         again = await agent.call("launch", **asked)
         assert (again["ok"], again["changed"]) == (True, "no")
-    wait_for(lambda: trace.exists() or None, 20, "the trace")
+        (place.job / "end").touch()
+        wait_for(lambda: not place.living() or None, 20, "its end")
+        ended = await agent.call("launch", **asked)
+        assert (ended["ok"], ended["changed"]) == (True, "no"), ended
     assert trace.read_text() == "started\n"
