@@ -123,9 +123,7 @@ class Executor:
             journal.JournalError: the intent could not be made durable (nothing was sent), or the
                 outcome could not (the intent stays in doubt until the next opening).
         """
-        clocks = (self._clock.wall_us(), self._clock.mono_ns() // 1_000)
-        now_us = state.reckoning.now_us(*clocks, self._journal.settings.machine.boot_id)
-        answer = authorize(command, decision, state, self._config, host, now_us)
+        answer = authorize(command, decision, state, self._config, host, self._now_us(state))
         decision_id = None if decision is None else decision.decision_id
         with self._leased(command, host, answer) as authorization:
             if authorization.answer != "allow":
@@ -168,6 +166,11 @@ class Executor:
                 raise asyncio.CancelledError
             after, observation = await self._send(command, host, intent.command_id, before[-1])
             return Executed(authorization, (*before, *after), after[0], observation)
+
+    def _now_us(self, state: PolicyState) -> int:
+        """The engine's time, which no setting of a clock moves."""
+        clocks = (self._clock.wall_us(), self._clock.mono_ns() // 1_000)
+        return state.reckoning.now_us(*clocks, self._journal.settings.machine.boot_id)
 
     @contextmanager
     def acting(self, host: Host) -> Iterator[None]:

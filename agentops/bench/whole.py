@@ -66,7 +66,7 @@ class AtOnce(ThreadPoolExecutor):
         done: Future[T] = Future()
         try:
             done.set_result(fn(*args, **kwargs))
-        except Exception as error:  # noqa: BLE001 - handed on, as a thread pool does
+        except (JournalError, OSError, ControllerDied) as error:
             done.set_exception(error)
         return done
 

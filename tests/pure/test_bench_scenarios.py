@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from agentops.bench.baselines import BASELINES, recorded
 from agentops.bench.judging import Run, Scores, gentleness, unmet
 from agentops.bench.scenario import Scenario, Written, chosen, combined, pairs, read_folder, shipped
 from agentops.bench.tally import Rate, Tally
@@ -140,3 +141,23 @@ def test_the_answer_has_the_promised_keys() -> None:
     answer = Tally([run()]).json()
     promised = {"scenarios", "runs", "false_kills", "false_greens", "resolved", "per_scenario"}
     assert promised <= set(answer)
+
+
+def test_every_baselines_lines_can_be_filled_and_say_how_they_are_read() -> None:
+    """No name is left open, and braces of the shell stay braces."""
+    names = {"script": "t.py", "wrapper": "run.sh", "folder": "/f", "scope": "/g"}
+    times = {"eight": 1.6, "ten": 2.0, "waits": 20}
+    for name, baseline in BASELINES.items():
+        for line in (*baseline.before, baseline.script):
+            filled = line.format(**names, **times)
+            assert "{script}" not in filled, name
+            assert "{{" not in filled, name
+        assert baseline.scoped is ("/g/cgroup.procs" in baseline.script.format(**names, **times))
+
+
+def test_the_recorded_session_types_the_documents_lines_in_their_order() -> None:
+    """It looks, kills what is listed, kills by pattern twice, kills all of python, reads cards."""
+    session = recorded()
+    typed = [line.split(";")[0].split(" ")[0] for line in (*session.before, session.script)]
+    assert typed == ["ps", "ps", "pkill", "pkill"]
+    assert "nvidia-smi" in session.script
