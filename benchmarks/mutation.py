@@ -1,185 +1,121 @@
-"""How many small faults in a module its tests notice.
+"""How many small faults in a module its tests notice, by mutmut.
 
-Each mutant changes one comparison, connective, negation, number or truth value of the module's
-source, in memory, in a forked process that then runs the given tests. A mutant that no test notices
-survives; its line is printed. Run as
+A copy of the last commit is made, mutmut changes one thing at a time in the given modules and runs
+the given tests, and what survived is sorted: words for people alone, or anything else. It needs
+``pip install mutmut`` in the interpreter that runs it. Run in the repository's root as
 
-    python benchmarks/mutation.py agentops/policy/guards.py tests/pure/test_policy_guards.py …
+    python benchmarks/mutation.py OUT.json agentops/policy/guards.py -- tests/pure/…
+
+With --read FOLDER an earlier run's folder is only counted.
 """
 
 import argparse
 import ast
-import copy
-import importlib.abc
-import importlib.machinery
-import importlib.util
+import difflib
 import json
-import os
+import subprocess
 import sys
-import time
-from collections.abc import Iterator, Sequence
+import tempfile
+from collections.abc import Iterator
 from pathlib import Path
-from types import ModuleType
 
-import pydantic
-import pytest
-
-ROOT = Path(__file__).parents[1]
-PRELOADED = (pydantic, pytest)
-SWAPS: dict[type[ast.cmpop], type[ast.cmpop]] = {
-    ast.Lt: ast.LtE,
-    ast.LtE: ast.Lt,
-    ast.Gt: ast.GtE,
-    ast.GtE: ast.Gt,
-    ast.Eq: ast.NotEq,
-    ast.NotEq: ast.Eq,
-    ast.In: ast.NotIn,
-    ast.NotIn: ast.In,
-    ast.Is: ast.IsNot,
-    ast.IsNot: ast.Is,
-}
+NOT_TESTED, SURVIVED = 33, 0
+_TABLE = """
+[tool.mutmut]
+source_paths = ["agentops"]
+also_copy = ["tests", "journal", "reports", "trainer", "docs", "benchmarks"]
+only_mutate = {modules}
+pytest_add_cli_args_test_selection = {tests}
+"""
 
 
-def changes(node: ast.AST) -> Iterator[tuple[str, ast.AST]]:
-    """Each way to change *node* itself: what was changed, and the changed copy."""
-    match node:
-        case ast.Compare():
-            for index, op in enumerate(node.ops):
-                compare = copy.deepcopy(node)
-                compare.ops[index] = SWAPS[type(op)]()
-                yield f"{type(op).__name__} → {SWAPS[type(op)].__name__}", compare
-        case ast.BoolOp():
-            logic = copy.deepcopy(node)
-            logic.op = ast.Or() if isinstance(node.op, ast.And) else ast.And()
-            yield f"{type(node.op).__name__} → {type(logic.op).__name__}", logic
-        case ast.UnaryOp(op=ast.Not(), operand=operand):
-            yield "not removed", copy.deepcopy(operand)
-        case ast.Constant(value=bool() as value):
-            yield f"{value} → {not value}", ast.Constant(not value)
-        case ast.Constant(value=int() as value):
-            yield f"{value} → {value + 1}", ast.Constant(value + 1)
-        case _:
-            return
+class _Wordless(ast.NodeTransformer):
+    """Makes all texts the same, so that two trees differ by more than words."""
+
+    def visit_Constant(self, node: ast.Constant) -> ast.AST:
+        """Any text becomes one text."""
+        return ast.Constant("") if isinstance(node.value, str) else node
+
+    def visit_JoinedStr(self, node: ast.JoinedStr) -> ast.AST:
+        """And so does a text with holes."""
+        del node
+        return ast.Constant("")
 
 
-class _Put(ast.NodeTransformer):
-    """Puts one node in another's place, found by its order in a walk."""
-
-    def __init__(self, place: int, new: ast.AST) -> None:
-        self._left = place
-        self._new = new
-
-    def visit(self, node: ast.AST) -> ast.AST:
-        """Count nodes down to the place."""
-        if self._left == 0:
-            self._left = -1
-            return ast.copy_location(self._new, node)
-        self._left -= 1
-        self.generic_visit(node)
-        return node
+def run(folder: Path, modules: list[str], tests: list[str]) -> None:
+    """Copy the last commit into *folder* and let mutmut work there."""
+    archive = subprocess.run(["git", "archive", "HEAD"], capture_output=True, check=True)
+    subprocess.run(["tar", "x", "-C", str(folder)], input=archive.stdout, check=True)
+    with (folder / "pyproject.toml").open("a", encoding="utf-8") as file:
+        file.write(_TABLE.format(modules=json.dumps(modules), tests=json.dumps(tests)))
+    subprocess.run([sys.executable, "-m", "mutmut", "run"], cwd=folder, check=False)
 
 
-def preorder(node: ast.AST) -> Iterator[ast.AST]:
-    """All nodes in the order in which ``_Put`` meets them."""
-    yield node
-    for child in ast.iter_child_nodes(node):
-        yield from preorder(child)
-
-
-def mutants(source: str) -> Iterator[tuple[int, str, ast.Module]]:
-    """Each mutant of *source*: line, what was changed, tree; not of annotations and decorators."""
-    tree = ast.parse(source)
-    skipped = {
-        id(inner)
-        for node in ast.walk(tree)
-        for part in (
-            getattr(node, "annotation", None),
-            getattr(node, "returns", None),
-            *getattr(node, "decorator_list", ()),
-        )
-        if isinstance(part, ast.AST)
-        for inner in ast.walk(part)
+def counted(folder: Path, module: str) -> dict[str, object]:
+    """What became of one module's mutants."""
+    place = folder / "mutants" / module
+    known = json.loads(place.with_name(place.name + ".meta").read_text("utf-8"))
+    statuses: dict[str, int | None] = known["exit_code_by_key"]
+    done = {key: status for key, status in statuses.items() if status is not None}
+    functions = {
+        node.name: node
+        for node in ast.walk(ast.parse(place.read_text("utf-8")))
+        if isinstance(node, ast.FunctionDef)
     }
-    for place, node in enumerate(preorder(tree)):
-        if id(node) in skipped:
-            continue
-        for said, new in changes(node):
-            other = ast.parse(source)
-            _Put(place, new).visit(other)
-            yield getattr(node, "lineno", 0), said, ast.fix_missing_locations(other)
+    survivors, words = [], 0
+    for key in sorted(key for key, status in done.items() if status in {SURVIVED, NOT_TESTED}):
+        name = key.rpartition(".")[2]
+        old = functions[name.partition("__mutmut_")[0] + "__mutmut_orig"]
+        if _text(old, wordless=True) == _text(functions[name], wordless=True):
+            words += 1
+        else:
+            changed = " ".join(_changes(old, functions[name]))
+            survivors.append(f"{name.partition('__mutmut_')[0].removeprefix('x_')}: {changed}")
+    noticed = len(done) - words - len(survivors)
+    return {
+        "mutants": len(done),
+        "not_run": len(statuses) - len(done),
+        "noticed": noticed,
+        "per_cent": round(100 * noticed / len(done), 1) if done else None,
+        "survivors_in_words_only": words,
+        "survivors": survivors,
+    }
 
 
-class Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
-    """Gives the mutant wherever the module is imported."""
-
-    def __init__(self, name: str, path: Path, tree: ast.Module) -> None:
-        self._name = name
-        self._path = path
-        self._tree = tree
-
-    def find_spec(
-        self, fullname: str, path: Sequence[str] | None = None, target: ModuleType | None = None
-    ) -> importlib.machinery.ModuleSpec | None:
-        """The mutant's spec for its own name."""
-        del path, target
-        if fullname != self._name:
-            return None
-        return importlib.util.spec_from_file_location(fullname, self._path, loader=self)
-
-    def exec_module(self, module: ModuleType) -> None:
-        """Run the mutant's tree."""
-        exec(compile(self._tree, str(self._path), "exec"), module.__dict__)  # noqa: S102 - its job
+def _text(function: ast.FunctionDef, *, wordless: bool) -> str:
+    again = ast.parse(ast.unparse(function)).body[0]
+    assert isinstance(again, ast.FunctionDef)
+    again.name = "f"
+    again.decorator_list = []
+    return ast.unparse(_Wordless().visit(again) if wordless else again)
 
 
-def noticed(name: str, path: Path, tree: ast.Module, tests: Sequence[str]) -> bool:
-    """Whether a test fails with the mutant in the module's place; in a process of its own."""
-    child = os.fork()
-    if child == 0:
-        null = os.open(os.devnull, os.O_WRONLY)
-        os.dup2(null, 1)
-        os.dup2(null, 2)
-        sys.meta_path.insert(0, Finder(name, path, tree))
-        words = ["-x", "-q", "-p", "no:cacheprovider", "--timeout=60", *tests]
-        os._exit(0 if pytest.main(words) == 0 else 1)
-    _, status = os.waitpid(child, 0)
-    return os.waitstatus_to_exitcode(status) != 0
+def _changes(old: ast.FunctionDef, new: ast.FunctionDef) -> Iterator[str]:
+    before, after = (_text(each, wordless=False).splitlines() for each in (old, new))
+    for line in difflib.unified_diff(before, after, n=0, lineterm=""):
+        if line[:1] in "+-" and line[:3] not in {"+++", "---"}:
+            yield line[:1] + line[1:].strip()[:160]
 
 
 def main() -> None:
-    """Run all mutants of one module and print the score as JSON."""
+    """Run or read, count, write."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("module", type=Path)
-    parser.add_argument("tests", nargs="+")
-    arguments = parser.parse_args()
-    os.chdir(ROOT)
-    sys.path.insert(0, str(ROOT))
-    name = ".".join(arguments.module.with_suffix("").parts)
-    path = (ROOT / arguments.module).resolve()
-    source = path.read_text(encoding="utf-8")
-    if noticed(name, path, ast.parse(source), arguments.tests):
-        sys.exit("the tests fail without any mutant")
-    survivors: list[str] = []
-    count = 0
-    began = time.monotonic()
-    for line, said, tree in mutants(source):
-        count += 1
-        if not noticed(name, path, tree, arguments.tests):
-            survivors.append(f"{arguments.module}:{line}: {said}")
-            print(survivors[-1], file=sys.stderr, flush=True)
-    killed = count - len(survivors)
-    print(
-        json.dumps(
-            {
-                "module": str(arguments.module),
-                "mutants": count,
-                "noticed": killed,
-                "per_cent": round(100 * killed / count, 1) if count else 100.0,
-                "survivors": survivors,
-                "seconds": round(time.monotonic() - began),
-            },
-            indent=1,
-        )
-    )
+    parser.add_argument("out", type=Path)
+    parser.add_argument("modules", nargs="+")
+    parser.add_argument("--read", type=Path, metavar="FOLDER")
+    words = sys.argv[1:]
+    cut = words.index("--") if "--" in words else len(words)
+    arguments = parser.parse_args(words[:cut])
+    commit = subprocess.run(
+        ["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True, check=True
+    ).stdout.strip()
+    with tempfile.TemporaryDirectory(prefix="mutation-") as made:
+        folder = arguments.read or Path(made)
+        if arguments.read is None:
+            run(folder, arguments.modules, words[cut + 1 :])
+        found = {module: counted(folder, module) for module in arguments.modules}
+    body = {"commit": commit, "tests": words[cut + 1 :], "modules": found}
+    arguments.out.write_text(json.dumps(body, indent=1) + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -43,7 +43,8 @@ def read_truth(outer_pid: int) -> Truth | None:
         status = (directory / "status").read_text("utf-8", "backslashreplace")
         cmdline = (directory / "cmdline").read_bytes()
         namespace = (directory / "ns/pid").stat().st_ino
-    except (FileNotFoundError, ProcessLookupError):
+    except (FileNotFoundError, ProcessLookupError, PermissionError):
+        # A process that is ending denies its namespaces even to root.
         return None
     fields = stat[stat.rindex(b")") + 2 :].split()
     inner_pid = next(
