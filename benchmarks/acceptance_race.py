@@ -151,7 +151,7 @@ class Ours:
             shape=StepShape(1, config.row_tokens, config.anchors.per_row),
             features=features,
             loss=config.loss,
-            backend="flex" if device.type == "cuda" else "sdpa",
+            backend="anchors" if device.type == "cuda" else "sdpa",
             captures=device.type == "cuda",
         )
 
