@@ -225,10 +225,40 @@ async def test_a_fault_in_a_script_is_told_as_the_interpreter_would(kept: SshTra
         ("import os, signal; os.kill(os.getpid(), signal.SIGKILL)", 137, b""),
         ("import sys; sys.exit(sys.stdin.read() == '')", 1, b""),
     ):
-        ran = await probe(kept, *FileDigest(path="/").argv()[:4], text, "exit 9")
+        ran = await probe(kept, *scripted(text))
         assert ran.completed.exit_status == status, text
         assert said in ran.err
     assert (kept.channel or ("", 0))[0] == "python"
+
+
+def scripted(text: str) -> tuple[str, ...]:
+    """An argv that runs this Python text as our own scripts are run."""
+    return (*FileDigest(path="/").argv()[:4], text, "exit 9")
+
+
+async def test_a_script_in_a_fork_leads_a_session_of_its_own(kept: SshTransport) -> None:
+    text = "import os; print(os.getsid(0) == os.getpid(), os.getpgid(0) == os.getpid())"
+    assert (await probe(kept, *scripted(text))).out == b"True True\n"
+    assert (kept.channel or ("", 0))[0] == "python"
+
+
+async def test_a_script_whose_far_end_is_killed_ends_by_its_own_alarm(
+    box: Box, kept: SshTransport
+) -> None:
+    def ours() -> list[int]:
+        mark = "sys.version_info"
+        return [t.outer_pid for t in box.processes() if mark in str(t.cmdline)]
+
+    await probe(kept, "true")
+    (far_end,) = ours()
+    asking = asyncio.create_task(
+        probe(kept, *scripted("import time; time.sleep(300)"), deadline_ms=1000)
+    )
+    await asyncio.to_thread(wait_for, lambda: len(ours()) == 2 or None, 10, "the script's fork")
+    os.kill(far_end, signal.SIGKILL)
+    assert isinstance((await asking).answer, Lost)
+    assert ours(), "the fork outlives its far end, or there is nothing to show"
+    await asyncio.to_thread(wait_for, lambda: not ours() or None, 20, "the script's alarm")
 
 
 async def test_a_stopped_far_end_is_left_and_its_request_is_lost(
