@@ -19,6 +19,7 @@ import torch
 from trainer.config import RunConfig
 from trainer.drafter import DrafterConfig
 from trainer.errors import ConfigError
+from trainer.kernels.choice import is_fused
 from trainer.pipeline.costs import PipelinePlan, StageCosts, plan_pipeline
 from trainer.step import DTYPES, drafter_config
 from trainer.target import TargetShape
@@ -35,6 +36,7 @@ class Device:
     """What a step has to run on; ``tflops`` of matrix products in the run's precision.
 
     ``count`` is how many such GPUs a pipeline may be dealt out to; 0 where there is none.
+    ``fused`` devices run this package's kernels, which hold less.
     """
 
     name: str
@@ -42,6 +44,7 @@ class Device:
     tflops: float
     gigabytes_per_s: float
     count: int = 0
+    fused: bool = False
 
 
 @dataclass(frozen=True)
@@ -135,7 +138,7 @@ def make_plan(
     shape = drafter_config(config.drafter, target, is_random=is_random)
     parameters = drafter_parameters(shape)
     weights = target_parameters(target, ties_head=ties_head)
-    memory = predict_memory(config, shape, target, weights)
+    memory = predict_memory(config, shape, target, weights, fused=device.fused)
     work = predict_work(config, shape, target, weights)
     step_s = work.total / (device.tflops * 1e12) + _traffic_s(shape, device)
     rows, anchors = _largest(config, shape, target, weights, device)
@@ -162,9 +165,13 @@ def make_plan(
 
 
 def predict_memory(
-    config: RunConfig, shape: DrafterConfig, target: TargetShape, weights: int
-) -> Memory:
-    """Bytes at the fullest moment: the first backward pass after the first optimiser step."""
+    config: RunConfig, shape: DrafterConfig, target: TargetShape, weights: int,
+    *, fused: bool = False,
+) -> Memory:  # fmt: skip
+    """Bytes at the fullest moment: the first backward pass after the first optimiser step.
+
+    Fused kernels write a chunk's gradient over its logits, and step by gradients as they are.
+    """
     wide = DTYPES[config.precision].itemsize
     table = _target_itemsize(config)
     parameters = drafter_parameters(shape)
@@ -172,17 +179,18 @@ def predict_memory(
     has_copy = wide != torch.float32.itemsize
     rows = config.rows_per_pass * config.anchors.per_row * (shape.block_size - 1)
     chunk = min(rows, config.head_chunk_rows)
-    # Logits, their float32 copy, and the gradient in both.
-    logits = chunk * shape.vocab_size * (2 * wide + 8)
+    taught = config.loss.needs_teacher
+    # Logits, their float32 copy, and the gradient in both; or logits alone, and the teacher's.
+    logits = chunk * shape.vocab_size * (wide * (1 + taught) if fused else 2 * wide + 8)
     return Memory(
         target=weights * table,
         drafter=parameters * wide,
         optimizer=parameters * (8 + (4 if has_copy else 0)),
-        gradients=parameters * (wide + (4 if has_copy else 0)),
-        features=tokens * (shape.tap_width + target.hidden_size) * table
+        gradients=parameters * (wide + (4 if has_copy and not fused else 0)),
+        features=tokens * (shape.tap_width + (target.hidden_size if taught else 0)) * table
         + (tokens * shape.tap_width * wide if wide != table else 0),
-        activations=kept_for_backward(config, shape),
-        masks=_mask_bytes(config, shape),
+        activations=(kept_by_kernels if fused else kept_for_backward)(config, shape),
+        masks=_mask_bytes(config, shape, fused=fused),
         head=logits + 3 * rows * shape.hidden_size * wide,
     )
 
@@ -193,7 +201,7 @@ def _apart(
     """The run's pipeline on such devices; None without one."""
     if config.pipeline is None:
         return None
-    memory = predict_memory(config, shape, target, weights)
+    memory = predict_memory(config, shape, target, weights, fused=device.fused)
     work = predict_work(config, shape, target, weights)
     table = _target_itemsize(config)
     width = shape.tap_width + (target.hidden_size if config.loss.needs_teacher else 0)
@@ -218,7 +226,7 @@ def _fits(
     apart = _apart(config, shape, target, weights, device)
     if apart is not None:
         return all(each.fits for each in apart.devices)
-    needed = predict_memory(config, shape, target, weights).total
+    needed = predict_memory(config, shape, target, weights, fused=device.fused).total
     return needed <= _RESERVE * device.memory_bytes
 
 
@@ -253,10 +261,30 @@ def kept_for_backward(config: RunConfig, shape: DrafterConfig) -> int:
         + wide * (draft * heads * 3 + both * kv * 2)  # query, result twice, keys, values
         + wide * draft * shape.intermediate_size * 4  # gate, its activation, up, their product
     )
-    if _is_dense(config):
+    if _is_dense(config, fused=False):
         layer += wide * draft * (config.row_tokens + draft // rows)
     fused = norm(context, hidden) + wide * both * head * 2
     return shape.num_hidden_layers * layer + fused + norm(draft, hidden)
+
+
+def kept_by_kernels(config: RunConfig, shape: DrafterConfig) -> int:
+    """The same where kernels are fused: what each of them keeps for its backward pass.
+
+    A norm keeps its input, which is the residual stream; projections keep their common input;
+    heads are kept before and after they turn; the feed-forward keeps its input, gate and up.
+    """
+    wide = DTYPES[config.precision].itemsize
+    rows = config.rows_per_pass
+    draft = rows * config.anchors.per_row * shape.block_size
+    both = draft + rows * config.row_tokens
+    hidden, head = shape.hidden_size, shape.head_dim
+    heads, kv = shape.num_attention_heads * head, shape.num_key_value_heads * head
+    layer = wide * (
+        draft * (3 * hidden + 3 * heads + 2 * shape.intermediate_size)
+        + both * (hidden + 3 * kv)
+    ) + 4 * draft * shape.num_attention_heads  # fmt: skip
+    ends = wide * (2 * both * hidden + 2 * both * head)
+    return shape.num_hidden_layers * layer + ends
 
 
 def predict_work(
@@ -302,6 +330,7 @@ def measure_device(device: torch.device, precision: torch.dtype) -> Device:
         tflops=2 * side**3 / product_s / 1e12,
         gigabytes_per_s=2 * left.numel() * left.itemsize / copy_s / 1e9,
         count=torch.cuda.device_count() if device.type == "cuda" else 0,
+        fused=is_fused(device.type),
     )
 
 
@@ -331,13 +360,14 @@ def _largest(
     return best
 
 
-def _is_dense(config: RunConfig) -> bool:
-    return config.attention == "sdpa" or (config.attention == "auto" and not config.compile)
+def _is_dense(config: RunConfig, *, fused: bool) -> bool:
+    """Whether attention holds masks of numbers; the kernels' and flex attention's hold tiles."""
+    return config.attention == "sdpa" or (config.attention == "auto" and not fused)
 
 
-def _mask_bytes(config: RunConfig, shape: DrafterConfig) -> int:
+def _mask_bytes(config: RunConfig, shape: DrafterConfig, *, fused: bool) -> int:
     """Dense masks of the SDPA path: one a rule, and one more with empty rows opened."""
-    if not _is_dense(config):
+    if not _is_dense(config, fused=fused):
         return 0
     draft = config.anchors.per_row * shape.block_size
     keys = config.row_tokens + draft

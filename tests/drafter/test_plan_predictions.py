@@ -26,6 +26,7 @@ from trainer.run import open_run
 from trainer.schedule import Place, Row
 from trainer.target import TargetShape
 
+RUNS = Path(__file__).parents[2] / "docs" / "runs" / "2026-11-30-h200-training"
 LARGE = Device("large", 1 << 40, 100.0, 1000.0)
 # As published for Qwen3-8B.
 QWEN3_8B = TargetShape(4096, 151936, 36, 32, 8, 128, 12288, 1e6, 1e-6, 40960)
@@ -117,6 +118,25 @@ def test_the_published_shape_costs_what_its_authors_say() -> None:
     drafter_s = plan.seconds_per_step - plan.work.target / 800e12
     assert 0.09 < drafter_s < 0.18
     assert plan.fits
+
+
+def test_fused_kernels_hold_what_an_h200_measured_and_at_most_an_eighth_more() -> None:
+    """21.8 GiB in ``docs/runs/2026-11-30-h200-training``, the target's two tables among them."""
+    lines = (RUNS / "against-peers.jsonl").read_text(encoding="utf-8").splitlines()
+    (found,) = (
+        each for each in map(json.loads, lines)
+        if (each["kind"], each["contestant"], each["shape"], each.get("objective"))
+        == ("drafter", "ours", "qwen3-8b", "cross_entropy")
+    )  # fmt: skip
+    config = _qwen3_run(attention="auto")
+    device = Device("H200", 139 << 30, 800.0, 4270.0, fused=True)
+    plan = make_plan(config, QWEN3_8B, device, ties_head=False, is_random=False)
+    tables = 2 * QWEN3_8B.vocab_size * QWEN3_8B.hidden_size * 2
+    held = plan.memory.total - plan.memory.target - plan.memory.features + tables
+    assert 1.0 <= held / (found["peak_gib"] * (1 << 30)) <= 1.125
+    plain = replace(device, fused=False)
+    less = make_plan(config, QWEN3_8B, plain, ties_head=False, is_random=False)
+    assert plan.memory_total < less.memory_total
 
 
 def test_a_step_that_does_not_fit_is_said_not_to_and_a_smaller_one_is_picked() -> None:
