@@ -1,14 +1,18 @@
 """Questions to a person, their answers, and the freeze, around a real process."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from agentops.approvals import this_party
 from agentops.box.box import Box
 from agentops.box.waiting import wait_for
 from agentops.errors import UsageError
-from agentops.recover.approving import freeze, open_questions, refuse, thaw
+from agentops.policy.config import Approvals
+from agentops.recover.approving import approve, freeze, open_questions, refuse, thaw
+from agentops.recover.operator import make_key, read_key
 from journal import Actor, HostRef, Journal, KeyStore, Reader, SystemClock
 from tests.support.persons import yes
 from tests.support.recovering import Stage, signals, stage
@@ -123,3 +127,26 @@ async def test_a_freeze_stops_all_acting_until_a_person_thaws(box: Box, tmp_path
     ended, events = await place.recover()
     assert ended.resolution == "RECOVERED"
     assert [name for name, _ in signals(events)] == ["INT"]
+
+
+async def test_the_loop_takes_only_a_named_operators_signature_where_policy_names_one(
+    place: Stage, tmp_path: Path
+) -> None:
+    """A bare yes leaves the question open; the signed one lets that act pass, and no other."""
+    named = make_key(tmp_path / "operator.pem", b"")
+    strict = place.config.model_copy(update={"approvals": Approvals(operators=(named,))})
+    guarded = replace(place, config=strict)
+    waiting, _ = await guarded.recover()
+    with opened(place) as journal:
+        yes(journal, place.config, waiting.waits_for[0])
+    still, events = await guarded.recover()
+    assert still.resolution is None
+    assert signals(events) == []
+    with opened(place) as journal:
+        key = read_key(tmp_path / "operator.pem", bytes)
+        name = still.waits_for[0]
+        approve(journal, SystemClock(), name, config=strict, by=this_party(), key=key)
+    after, events = await guarded.recover()
+    assert [sent for sent, _ in signals(events)] == ["INT"]
+    assert after.resolution is None
+    assert len(after.waits_for) == 1
