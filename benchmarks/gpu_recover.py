@@ -16,9 +16,9 @@ import time
 from importlib.resources import files
 from pathlib import Path
 
+from agentops.training import trainer_archive
 from benchmarks.gpu_stop import TOLERANCE_MIB, Cli, used_mib
 
-ROOT = Path(__file__).parents[1]
 LAUNCHER = "train_dflash_pipeline.py"
 STALL_AT = 40
 POLICY = """
@@ -78,8 +78,15 @@ def stage(cli: Cli, options: argparse.Namespace) -> tuple[Path, tuple[str, ...],
     (cli.folder / "patch").mkdir()
     (cli.folder / "patch" / LAUNCHER).write_bytes((launchers / "corrected.py").read_bytes())
     (job / "run.json").write_text(json.dumps(run_file(job, options), indent=1))
+    for name, content in trainer_archive().files.items():
+        (job / "archive" / name).parent.mkdir(parents=True, exist_ok=True)
+        (job / "archive" / name).write_bytes(content)
     argv = (sys.executable, "-P", LAUNCHER, "run.json")
-    env = {"PYTHONPATH": str(ROOT), "PYTHONUNBUFFERED": "1", "STALL_AT_STEP": str(STALL_AT)}
+    env = {
+        "PYTHONPATH": str(job / "archive"),
+        "PYTHONUNBUFFERED": "1",
+        "STALL_AT_STEP": str(STALL_AT),
+    }
     table = ", ".join(f'{key} = "{value}"' for key, value in env.items())
     with (cli.folder / "policy.toml").open("a") as policy:
         policy.write(

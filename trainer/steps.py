@@ -28,8 +28,19 @@ class Steps(Protocol):
         """The row that comes next."""
         ...
 
-    def step(self, rate: float, asked: Callable[[], bool]) -> StepOutcome | None:
-        """The next step; None when it could not end before a stop that ``asked`` tells of."""
+    @property
+    def is_settled(self) -> bool:
+        """Whether no step is under way, so that weights are those of the last step told of."""
+        ...
+
+    def step(
+        self, rate: float, asked: Callable[[], bool], *, then: float | None = None
+    ) -> StepOutcome | None:
+        """The next step; None when it could not end before a stop that ``asked`` tells of.
+
+        ``then`` is the rate of the step behind it, which may be begun early; None when something
+        else comes between.
+        """
         ...
 
     def report(self) -> PipelineReport | None:
@@ -71,7 +82,18 @@ class PlainSteps:
         """The row that comes next."""
         return self._schedule.place
 
-    def step(self, rate: float, asked: Callable[[], bool]) -> StepOutcome | None:  # noqa: ARG002 - it always ends
+    @property
+    def is_settled(self) -> bool:
+        """Always: a step ends before it is told of."""
+        return True
+
+    def step(
+        self,
+        rate: float,
+        asked: Callable[[], bool],  # noqa: ARG002 - a step always ends
+        *,
+        then: float | None = None,  # noqa: ARG002 - and none is begun early
+    ) -> StepOutcome | None:
         """The next step."""
         rows = list(islice(self._rows, self._rows_per_step))
         return self._trainer.step(rows, self._data, rate)

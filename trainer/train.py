@@ -128,7 +128,7 @@ class _Loop:
         self.files.state("training")
         while self.step < self.config.steps:
             reason = self.request.reason
-            if reason is not None:
+            if reason is not None and self.steps.is_settled:
                 self.files.state("stopping", detail=reason)
                 self._save(then="stopping")
                 return self._result("stopped", f"asked to stop by {reason}")
@@ -147,7 +147,7 @@ class _Loop:
     def _one_step(self) -> Metric | None:
         started = self.clock.monotonic_s()
         rate = learning_rate(self.config.optimizer, self.step + 1, self.config.steps)
-        outcome = self.steps.step(rate, lambda: self.request.reason is not None)
+        outcome = self.steps.step(rate, self._is_asked, then=self._next_rate())
         if outcome is None:
             return None
         self.step += 1
@@ -161,6 +161,17 @@ class _Loop:
         if is_logged:
             self.report(metric)
         return metric
+
+    def _is_asked(self) -> bool:
+        return self.request.reason is not None
+
+    def _next_rate(self) -> float | None:
+        """The rate of the step after the next one, when nothing comes between the two."""
+        done, config = self.step + 1, self.config
+        every = (config.checkpoint_every, config.evaluation.every)
+        if done >= config.steps or any(each and done % each == 0 for each in every):
+            return None
+        return None if self._is_asked() else learning_rate(config.optimizer, done + 1, config.steps)
 
     def _evaluate_when_due(self) -> None:
         every = self.config.evaluation.every

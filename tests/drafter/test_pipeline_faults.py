@@ -141,7 +141,8 @@ def test_a_stop_is_answered_in_the_stated_time_while_a_target_hangs(tmp_path: Pa
         start = time.monotonic()
         outcome: object = "none yet"
         while outcome is not None:
-            outcome = steps.step(1e-3, lambda: True)
+            outcome = steps.step(1e-3, lambda: True, then=1e-3)
+        assert steps.is_settled
         assert time.monotonic() - start < 30
     assert nobody_is_left()
 

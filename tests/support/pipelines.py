@@ -52,8 +52,9 @@ def steps_of(config: RunConfig, lanes: Callable[[torch.device], Lane] = lane_on)
 def losses_of(steps: PipelinedSteps, count: int) -> list[float]:
     """The losses of the next steps."""
     found = []
-    for _ in range(count):
-        outcome = steps.step(1e-3, lambda: False)
+    for number in range(count):
+        then = 1e-3 if number + 1 < count else None
+        outcome = steps.step(1e-3, lambda: False, then=then)
         assert outcome is not None
         found.append(float(outcome.loss))
     return found

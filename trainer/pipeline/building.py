@@ -152,7 +152,14 @@ class PipelinedSteps:
         """The row that comes next."""
         return self.pipeline.place
 
-    def step(self, rate: float, asked: Callable[[], bool]) -> StepOutcome | None:
+    @property
+    def is_settled(self) -> bool:
+        """Whether no step is under way."""
+        return self.pipeline.is_settled
+
+    def step(
+        self, rate: float, asked: Callable[[], bool], *, then: float | None = None
+    ) -> StepOutcome | None:
         """The next step; None when it could not end before a stop that somebody asked for."""
         if not self._is_started:
             self._is_started = True
@@ -161,7 +168,7 @@ class PipelinedSteps:
                     # What was made on the default stream is used on others from here on.
                     torch.cuda.synchronize(each)
             self.pipeline.start()
-        return self.pipeline.step(rate, asked)
+        return self.pipeline.step(rate, asked, then=then)
 
     def report(self) -> PipelineReport | None:
         """Rates and levels since the last call."""

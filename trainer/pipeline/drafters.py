@@ -6,7 +6,7 @@ bit. The loss's denominator is the whole step's, so uneven masks change nothing.
 """
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 import torch
@@ -31,11 +31,20 @@ class PassSeen:
 
 @dataclass
 class StepSeen:
-    """What one replica saw of one step; filled on the lane, to be read behind ``mark``."""
+    """What one replica saw of one step; filled on the lane, to be read once it is told."""
 
     passes: dict[int, PassSeen] = field(default_factory=dict)
     grad_norm: Tensor | None = None
-    mark: Mark | None = None
+
+
+@dataclass(frozen=True)
+class Queued:
+    """A step that is on its lane; done behind ``mark``."""
+
+    step: int
+    seen: StepSeen
+    mark: Mark
+    started_s: float
 
 
 @dataclass
@@ -143,9 +152,25 @@ class DrafterWorker:
         self._is_fixed = config.compile
         self._fixed: FixedPass | None = None
         self._has_traced = False
+        self._queued: deque[Queued] = deque()
+
+    def settle(self) -> None:
+        """Wait for the end of each step that was queued and tell of it, until the crew ends.
+
+        In a thread of its own, so that the next step is queued while this one still runs.
+        """
+        crew = self._stages.crew
+        while True:
+            with crew.changed:
+                crew.until(lambda: self._queued)
+                queued = self._queued.popleft()
+            queued.mark.wait()
+            tokens = sum(each.tokens for each in queued.seen.passes.values())
+            self._meter.ended(queued.started_s, tokens)
+            self._grants.tell(queued.step, self._rank, queued.seen)
 
     def work(self) -> None:
-        """Do step after step as they are granted, until the crew ends."""
+        """Queue step after step as they are granted, until the crew ends."""
         if self._stages.is_pinned and self.lane.device.type == "cuda":
             torch.cuda.set_device(self.lane.device)
         while True:
@@ -160,10 +185,10 @@ class DrafterWorker:
                 self._all_at_once(fed.popleft(), total, rate, seen)
             else:
                 self._pass_by_pass(fed, total, rate, seen)
-            seen.mark = self.lane.mark()
-            seen.mark.wait()
-            self._meter.ended(started_s, sum(each.tokens for each in seen.passes.values()))
-            self._grants.tell(self._step, self._rank, seen)
+            queued = Queued(self._step, seen, self.lane.mark(), started_s)
+            with self._stages.crew.changed:
+                self._queued.append(queued)
+                self._stages.crew.changed.notify_all()
 
     def _all_at_once(self, fed: Fed, total: Tensor, rate: float, seen: StepSeen) -> None:
         """One pass of fixed shape with its optimiser step, replayed as one graph on a GPU."""
@@ -172,7 +197,7 @@ class DrafterWorker:
 
         def step() -> None:
             found = self._fixed_pass(fed).step(fed.batch, fed.features, rate, total)
-            seen.passes[fed.number] = PassSeen(found.loss, found.proxy, found.tokens)
+            seen.passes[fed.number] = PassSeen(found.loss, _kept(found.proxy), found.tokens)
             seen.grad_norm = found.grad_norm
 
         self._traced(step)
@@ -197,7 +222,7 @@ class DrafterWorker:
         def run() -> None:
             way = self._fixed_pass(fed) if self._is_fixed else self.drafting
             found = way.accumulate(fed.batch, fed.features, total)
-            seen.passes[fed.number] = PassSeen(found.loss, found.proxy, fed.batch.tokens)
+            seen.passes[fed.number] = PassSeen(found.loss, _kept(found.proxy), fed.batch.tokens)
 
         return run
 
@@ -220,21 +245,18 @@ class DrafterWorker:
     def _add_gradients(self) -> None:
         """Replace mine by the sum over ranks, in their order, while the others read mine."""
         parameters = list(self.drafting.drafter.parameters())
-        mine: list[Tensor] = []
-        # Behind the passes, for they are what makes the gradients.
-        self.lane.run(lambda: mine.extend(_gradient(each) for each in parameters))
-        posted = self._exchange.meet(self._step, "shown", self._rank, mine, self.lane.mark())
+        # One tensor, for one copy to each of the others.
+        flat: list[Tensor] = []
+        self.lane.run(lambda: flat.append(_flat(parameters)))
+        posted = self._exchange.meet(self._step, "shown", self._rank, flat, self.lane.mark())
         for _, mark in posted:
             self.lane.after(mark)
-        sums: list[Tensor] = []
+        total: list[Tensor] = []
 
         def add() -> None:
-            for number in range(len(parameters)):
-                total = torch.zeros((), device=self.lane.device)
-                for rank, (theirs, _) in enumerate(posted):
-                    there = theirs[number].to(self.lane.device, non_blocking=True, copy=rank == 0)
-                    total = there if rank == 0 else total.add_(there)
-                sums.append(total)
+            for rank, (theirs, _) in enumerate(posted):
+                there = theirs[0].to(self.lane.device, non_blocking=True, copy=rank == 0)
+                total[:] = [there if rank == 0 else total[0].add_(there)]
 
         self.lane.run(add)
         read = self._exchange.meet(self._step, "read", self._rank, [], self.lane.mark())
@@ -242,10 +264,27 @@ class DrafterWorker:
             self.lane.after(mark)
 
         def put() -> None:
-            for parameter, total in zip(parameters, sums, strict=True):
-                parameter.grad = total
+            sizes = [each.numel() for each in parameters]
+            for parameter, part in zip(parameters, torch.split(total[0], sizes), strict=True):
+                parameter.grad = part.view(parameter.shape)
 
         self.lane.run(put)
+
+
+def _flat(parameters: Sequence[Tensor]) -> Tensor:
+    """All gradients end to end; zeros for a parameter that has none."""
+    return torch.cat([_gradient(each).flatten() for each in parameters])
+
+
+def _kept(proxy: Proxy) -> Proxy:
+    """A copy that the next step does not overwrite."""
+    return Proxy(
+        proxy.blocks.clone(),
+        proxy.accepted.clone(),
+        proxy.correct.clone(),
+        proxy.counted.clone(),
+        None if proxy.expected is None else proxy.expected.clone(),
+    )
 
 
 def _gradient(parameter: Tensor) -> Tensor:

@@ -62,7 +62,7 @@ class Pipeline:
         self._stages = stages
         self.targets = tuple(targets)
         self.replicas = tuple(replicas)
-        self._step = step
+        self._step = self._granted = step
         self.place = place
         ranks = len(replicas)
         self._grants = Grants(stages.crew, ranks)
@@ -95,15 +95,32 @@ class Pipeline:
             name = f"{rank} ({replica.lane.device})"
             crew.start(f"feeder {name}", self._threaded(self._feeders[rank].feed))
             crew.start(f"drafter {name}", self._threaded(self._drafters[rank].work))
+            crew.start(f"end of step {name}", self._threaded(self._drafters[rank].settle))
 
-    def step(self, rate: float, asked: Callable[[], bool]) -> StepOutcome | None:
+    @property
+    def is_settled(self) -> bool:
+        """Whether no step is under way, so that weights are those of the last step told of."""
+        return self._granted == self._step
+
+    def step(
+        self, rate: float, asked: Callable[[], bool], *, then: float | None = None
+    ) -> StepOutcome | None:
         """Train the next step; None when somebody asked to stop and it could not end in time.
+
+        Args:
+            rate: The learning rate of this step.
+            asked: Whether somebody asked to stop.
+            then: That of the step behind it, when nothing happens between the two: it is begun
+                before this one is told of, and devices do not wait for the main thread.
 
         Raises:
             TrainerError: a stage failed; names it.
         """
         step = self._step + 1
-        self._grants.grant(step, rate)
+        for number, each in ((step, rate), (step + 1, then)):
+            if each is not None and number > self._granted:
+                self._grants.grant(number, each)
+                self._granted = number
         clock, deadline_s = self._stages.clock, None
         with self._stages.crew.changed:
             while not self._grants.is_done(step):
@@ -113,6 +130,7 @@ class Pipeline:
                 if deadline_s is not None and clock() > deadline_s:
                     if not self._grants.is_decided(step):
                         self._stages.crew.end()
+                        self._granted = self._step  # neither this one nor the one behind it
                         return None
                     # The weights change now; that ends, or the device is lost.
                     deadline_s = clock() + self._settings.hang_s
