@@ -38,7 +38,7 @@ _NOT_YET = re.compile(r"\b(?:not yet|yet to|not (?:\w+ ){1,3}yet)\b", re.IGNOREC
 _STILL = re.compile(r"\b(?:still|remains?|keeps?|continues?)\b", re.IGNORECASE)
 _FUTURE = re.compile(
     r"\b(?:will|shall|remains? to be|(?:is|are) (?:going to|about to|yet to|due|expected|planned"
-    r"|scheduled|pending|(?:still )?to be))\b",
+    r"|scheduled|pending|(?:still )?to (?:be|come|follow)))\b",
     re.IGNORECASE,
 )
 _PRESENT = re.compile(r"\b(?:is|are|has|have|remains?|keeps?|continues?|runs?)\b", re.IGNORECASE)

@@ -4,8 +4,9 @@ Not here: words (``reports.lint.facts.vocabulary``) and deeds (``reports.lint.fa
 """
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from fractions import Fraction
+from itertools import combinations
 
 from reports.lint.facts.clauses import TIME_OF_DAY, Clause, Duration
 from reports.lint.facts.happened import Happening, World
@@ -21,7 +22,19 @@ _MORE = re.compile(
     family("over|more than|at least|no fewer than|no less than|above").pattern + r"\s*$",
     re.IGNORECASE,
 )
-CONJUNCTION = re.compile(r"\b(before|after|followed by|prior to|preceded by)\b", re.IGNORECASE)
+CONJUNCTION = re.compile(
+    r"\b(before|after|followed by|prior to|preceded by|earlier than|later than"
+    r"|sooner than|following)\b",
+    re.IGNORECASE,
+)
+_LATER_THAN = {"after", "preceded by", "later than", "following"}
+_THEN = re.compile(r",? (?:and )?(?:only )?(?:then|after that|afterwards)\b", re.IGNORECASE)
+_ALREADY = re.compile(r"\balready\b.*?\b(when|by the time)\b", re.IGNORECASE)
+_NOT_UNTIL = re.compile(r"\bnot\b.*?\b(until)\b", re.IGNORECASE)
+_APART = re.compile(
+    r"\b(?:apart|between the two|after the other)\b|\bafter the first(?: one)?(?=[.,;)]|$)",
+    re.IGNORECASE,
+)
 _BY = re.compile(r"\b(before|by|until|after|since)\s*$", re.IGNORECASE)
 _NOT_AT = re.compile(r"\b(?:between|from|to|and|past)\s*$", re.IGNORECASE)
 _DAY_US = 86_400_000_000
@@ -34,6 +47,8 @@ _LATER = re.compile(r"\s*(?:later|afterwards|after that|after this)\b", re.IGNOR
 _SIGNALLED = re.compile(r"\b(?:signal(?:s|led)?|stopped|interrupted|killed)\b", re.IGNORECASE)
 _AGED = re.compile(r"\b(?:old|age|aged|stale)\b", re.IGNORECASE)
 _GOING = re.compile(r"\bto (?:go|end|exit|die|stop)\b", re.IGNORECASE)
+_AT_ONCE = family("at once|immediately|instantly|right away|straight away|promptly")
+_AT_ONCE_US = 1_200_000
 _AROUND = Fraction(1, 5)
 
 
@@ -78,20 +93,39 @@ def _before_time(text: str) -> str:
 def order(world: World, parts: Sequence[Clause]) -> Iterator[tuple[str, str]]:
     """C09: what is said to come before, comes before."""
     for clause in parts:
-        found = CONJUNCTION.search(clause.text)
-        if found is None or clause.negated or clause.future:
+        if clause.future:
             continue
-        left, right = clause.text[: found.start()], clause.text[found.end() :]
+        for early, late, word in _pairs(clause):
+            first, second = spanned(world, clause, early), spanned(world, clause, late)
+            if first is None or second is None or first[2] & second[2]:
+                continue
+            if first[0] > second[1]:
+                yield ("C09", f"the record has it in the other order: {word}")
+                break
+
+
+def _pairs(clause: Clause) -> Iterator[tuple[str, str, str]]:
+    """What a clause says to come first, what later, and by which word."""
+    text = clause.text
+    until = _NOT_UNTIL.search(text)
+    if until is not None:
+        yield text[until.end() :], text[: until.start(1)].replace("not ", ""), "not until"
+    if clause.negated:
+        return
+    found = CONJUNCTION.search(text)
+    if found is not None:
+        left, right = text[: found.start()], text[found.end() :]
         if not left.strip():
             right, _, left = right.partition(",")
-        first = spanned(world, clause, left)
-        second = spanned(world, clause, right)
-        if found[1].lower() in {"after", "preceded by"}:
-            first, second = second, first
-        if first is None or second is None or first[2] & second[2]:
-            continue
-        if first[0] > second[1]:
-            yield ("C09", f"the record has it in the other order: {found[0]}")
+        pair = (right, left) if found[1].lower() in _LATER_THAN else (left, right)
+        yield *pair, found[0]
+    already = _ALREADY.search(text)
+    if already is not None:
+        yield text[: already.start(1)], text[already.end() :], already[1]
+    whole = clause.sentence.bare
+    then = _THEN.search(whole)
+    if then is not None and text == clause.text and whole.count("then") < 2:  # noqa: PLR2004
+        yield whole[: then.start()], whole[then.end() :], "then"
 
 
 def spanned(
@@ -125,6 +159,11 @@ def spans(
 ) -> Iterator[tuple[str, str]]:
     """C23: a span between two things that are both named is that between them on record."""
     for clause in parts:
+        if _AT_ONCE.search(clause.text) and not clause.negated:
+            gone = any(m.ends and m.verb for m in mentions(world, clause))
+            known = _departures(world) if gone else []
+            if known and min(known) > _AT_ONCE_US:
+                yield ("C23", f"it took {min(known) / 1e6:.1f} s and more")
         for duration in () if clause.times else clause.durations:
             known = _candidates(world, clause, parts, before, duration)
             if known and not any(_fits(duration, Fraction(us)) for us in known):
@@ -155,14 +194,20 @@ def _candidates(
     if (kinds == {"process"} and ends) or _GOING.search(clause.text):
         return _departures(world)
     if len(kinds) < 2:  # noqa: PLR2004  (one end of the span is not named)
-        return []
+        starts = [h.start_us for m in said for h in m.holding]
+        apart = [abs(a - b) for a, b in combinations(starts, 2)]
+        return apart if _APART.search(clause.text) else []
     moments = [
         span for each in (*parts, *before) for m in mentions(world, each) for span in _moments(m)
     ]
     instants = {us for span in moments for us in span} | {world.opened_us}
     instants |= {h.end_us for kind in ("verdict", "ending") for h in world.of(kind)}
-    found = [abs(a - b) for a in instants for b in instants]
+    found = _between(instants, instants)
     return found + _own(world.happenings)
+
+
+def _between(ones: Iterable[int], others: Collection[int]) -> list[int]:
+    return [abs(a - b) for a in ones for b in others]
 
 
 def _departures(world: World) -> list[int]:

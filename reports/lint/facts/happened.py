@@ -5,7 +5,6 @@ commands, waits, openings and endings of one incident, read out of events and ob
 here: words (``reports.lint.facts.vocabulary``), judging (``reports.lint.facts.weighing``).
 """
 
-import re
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -25,6 +24,7 @@ from journal.events import (
     VerdictReached,
 )
 from reports.evidence import CommandThread, Evidence
+from reports.lint.facts import recorded
 from reports.lint.record import Record
 from reports.observed import (
     JsonObject,
@@ -44,10 +44,7 @@ Kind = Literal[
     "command", "wait", "opening", "ending", "proposal", "denial", "approval",
 ]  # fmt: skip
 _DEAD = {"Z", "X"}
-_QUIET = frozenset({"definition_recorded", "sealed", "seal_anchored", "journal_read", "heartbeat"})
 _SIGNAL_NUMBERS = {1: "HUP", 2: "INT", 3: "QUIT", 9: "KILL", 15: "TERM", 18: "CONT", 19: "STOP"}
-_NUMBERED = ("step", "pid", "loss", "exit", "db", "threads")
-_NUMBER = re.compile(r"(?<![\w.])\d+(?:\.\d+)?")
 
 
 @dataclass(frozen=True)
@@ -130,8 +127,8 @@ def _world(evidence: Evidence) -> World:
     return World(
         happenings=tuple(happenings),
         events=events,
-        numbers=_numbers(evidence),
-        reasons=tuple(_reasons(evidence)),
+        numbers=recorded.numbers(evidence),
+        reasons=tuple(recorded.reasons(evidence)),
         counts=_counts(evidence, happenings),
     )
 
@@ -226,6 +223,7 @@ def _process(
     told: dict[str, object] = {
         "pid": key.pid,
         "names": _names(row for _, row in seen),
+        "role": _role(evidence, key),
         "gone": bool(after) if alive else None,
         "alive": (not after) if alive else None,
         "signalled": bool(signalled),
@@ -241,6 +239,24 @@ def _process(
     times += [s.intent.ts_us for s in signalled]
     ids = frozenset(event.id for event in [*(e for e, _ in seen), *after[:1]])
     return Happening("process", min(times, default=0), max(times, default=0), ids, told)
+
+
+def _role(evidence: Evidence, key: ProcessKey) -> str | None:
+    """Trainer: a heartbeat names it. Supervisor: the parent of one, the namespace's first aside."""
+    beats = {
+        number(beat, "pid")
+        for event in evidence.events
+        if (beat := heartbeat(evidence.observation(event))) is not None
+    }
+    if key.pid in beats:
+        return "trainer"
+    children = {
+        number(row, "ppid")
+        for table in evidence.tables.values()
+        for other, row in table.rows.items()
+        if other.pid in beats
+    }
+    return "supervisor" if key.pid in children and key.pid > 1 else None
 
 
 def _names(rows: Iterator[JsonObject]) -> str:
@@ -343,60 +359,3 @@ def _of(event: Event) -> tuple[Kind, dict[str, object]] | None:  # noqa: PLR0911
             return "approval", {"answer": event.kind.removeprefix("approval_")}
         case _:
             return None
-
-
-def _numbers(evidence: Evidence) -> dict[str, frozenset[str]]:
-    """Numbers that are known under a name: steps, pids, losses, exit statuses, and so on."""
-    found: dict[str, set[str]] = {name: set() for name in _NUMBERED}
-    for event in evidence.events:
-        values = [event.payload.model_dump(mode="json"), evidence.observations.get(event.id)]
-        for value in values:
-            for name, leaf in _leaves(value):
-                _sort(found, name, leaf)
-        if isinstance(event.payload, DecisionMade):
-            weights = [number(h, "db") or 0 for h in items(event.payload.decision, "hypotheses")]
-            found["db"] |= {str(abs(a - b)) for a in weights for b in weights}
-    return {name: frozenset(numbers) for name, numbers in found.items()}
-
-
-def _sort(found: dict[str, set[str]], name: str, leaf: JsonValue) -> None:
-    """Put a leaf's numbers where the name of its field says that they belong."""
-    said = str(leaf)
-    if "step" in name or name == "series":
-        found["step"].update(_NUMBER.findall(said))
-    elif "pid" in name or name in {"pgid", "sid", "alive"}:
-        found["pid"].update(_NUMBER.findall(said))
-    elif name == "threads":
-        found["threads"].add(said)
-    elif name == "loss":
-        found["loss"].update(_NUMBER.findall(said))
-    elif name == "exit_status":
-        found["exit"].add(said)
-    elif name in {"db", "because"}:
-        found["db"].update(n.lstrip("-") for n in _NUMBER.findall(said))
-    if isinstance(leaf, str) and len(leaf) > 3:  # noqa: PLR2004  (words, not a digit)
-        found["step"].update(re.findall(r"\bsteps?[ =](\d+)", leaf))
-        found["step"].update(n for p in re.findall(r"from (\d+) to (\d+)", leaf) for n in p)
-        found["pid"].update(re.findall(r"\bpid[ =](\d+)", leaf))
-        found["loss"].update(re.findall(r"\bloss[ =](\d+\.\d+)", leaf))
-
-
-def _leaves(value: JsonValue, name: str = "") -> Iterator[tuple[str, JsonValue]]:
-    if isinstance(value, dict):
-        for key, inner in value.items():
-            yield from _leaves(inner, key)
-    elif isinstance(value, list):
-        for inner in value:
-            yield from _leaves(inner, name)
-    elif value is not None and not isinstance(value, bool) and name != "argv":
-        yield name, value
-
-
-def _reasons(evidence: Evidence) -> Iterator[str]:
-    """Recorded reasons: of intents, decisions, verdicts and what decisions passed over."""
-    for event in evidence.events:
-        if event.kind not in _QUIET:
-            dumped = event.payload.model_dump(mode="json")
-            for name, leaf in _leaves(dumped):
-                if name in {"reason", "text", "words", "note"} and isinstance(leaf, str):
-                    yield leaf

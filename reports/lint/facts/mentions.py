@@ -13,8 +13,11 @@ from reports.lint.facts.happened import Happening, World
 from reports.lint.facts.vocabulary import (
     AGAIN,
     DEEDS,
+    RESUMED_AT,
     STEPS,
+    SUPERVISORS,
     THINGS,
+    TRAINERS,
     Deed,
     pids_in,
     signals_in,
@@ -38,6 +41,7 @@ _NOUNS = {
     "opening": family("opening"),
     "heartbeat": family("heartbeat"),
     "wait": family("wait"),
+    "command": family("look|looks|probe"),
     "decision": family("decision|decided|chose|judge|judged"),
 }
 _DAY_US = 86_400_000_000
@@ -57,6 +61,7 @@ class Named:
     steps: tuple[int, ...]
     conditions: frozenset[str]
     commands: frozenset[str]
+    roles: frozenset[int] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,12 +95,27 @@ def named(world: World, text: str) -> Named:
         pids=pids_in(text),
         steps=tuple(
             int(n.replace(",", ""))
-            for found in STEPS.finditer(text)
+            for pattern in (STEPS, RESUMED_AT)
+            for found in pattern.finditer(text)
             for n in re.findall(r"\d[\d,]*", found[0])
         ),
         conditions=frozenset(c for c in conditions if _names(c, low)),
         commands=frozenset(c for c in commands if c in low or c.replace("_", " ") in low),
+        roles=frozenset() if pids_in(text) else _roles(world, text),
     )
+
+
+def _roles(world: World, text: str) -> frozenset[int]:
+    """Pids of the processes whose role a text names; empty where no process has that role."""
+    said = {
+        role
+        for role, words in (("supervisor", SUPERVISORS), ("trainer", TRAINERS))
+        if words.search(text)
+    }
+    chosen = [p for p in world.of("process") if p.get("role") in said]
+    known = {p.get("role") for p in chosen}
+    pids = (p.get("pid") for p in chosen)
+    return frozenset(pid for pid in pids if isinstance(pid, int)) if known == said else frozenset()
 
 
 def _names(condition: str, text: str) -> bool:
@@ -238,6 +258,8 @@ def _processes(
     momentary = len(clause.times) > 1 or clause.still or _MOMENT.search(clause.text)
     if _OTHERS.search(clause.text) and not names.pids:
         return tuple(h for h in world.of("process") if h.get("bystander")), True
+    if names.pids and not pids_in(text_before(clause.text, deed)):
+        return (), False  # the pid is not the one that it is said of
     if names.pids:
         return chosen, not (momentary and not clause.present)
     if deed.name == "gone":
@@ -245,6 +267,12 @@ def _processes(
     if deed.name == "there":
         return tuple(h for h in chosen if h.get("signalled")), len(clause.times) == 1
     return (), False
+
+
+def text_before(text: str, deed: Deed) -> str:
+    """What stands before the words of a deed."""
+    found = deed.words.search(text)
+    return text[: found.start()] if found else ""
 
 
 def _what(deed: Deed, names: Named) -> str:
@@ -262,6 +290,8 @@ def selected(chosen: tuple[Happening, ...], names: Named, kind: str) -> tuple[Ha
         chosen = tuple(h for h in chosen if h.get("signal") in names.signals)
     if kind in {"signal", "process", "launch", "heartbeat"} and names.pids:
         chosen = tuple(h for h in chosen if h.get("pid") in names.pids)
+    if kind in {"signal", "process"} and names.roles:
+        chosen = tuple(h for h in chosen if h.get("pid") in names.roles)
     if kind in {"verdict", "wait"} and names.conditions:
         chosen = tuple(h for h in chosen if h.get("condition") in names.conditions)
     if kind == "command" and names.commands:

@@ -9,6 +9,7 @@ from itertools import pairwise
 
 from reports.lint.facts.clauses import Clause
 from reports.lint.facts.happened import World
+from reports.lint.facts.mentions import dated
 from reports.lint.words import NUMBER_WORDS, family
 
 _METRICS = {
@@ -18,6 +19,11 @@ _METRICS = {
 }
 _UP = family("rose|rise|grew|increased|increase|went up|climbed|higher|faster|advanced|up from")
 _DOWN = family("fell|fall|dropped|decreased|decrease|went down|sank|lower|slower|down from")
+_BELOW = {"below", "under", "short of"}
+_BOUND = re.compile(
+    r"\bsteps?\b[^.;,]{0,14}\b(below|under|short of|above|over|past|beyond) (?:step )?(\d+)\b",
+    re.IGNORECASE,
+)
 _MOVED = family("moved|move|advanced|advance|changed|progressed|progress|gone on")
 _BEAT = family("heartbeat|heartbeats|step|steps|counter")
 _BY = re.compile(rf"\b(?:up|rose|advanced|grew|increased|on) by (\d+|{'|'.join(NUMBER_WORDS)})\b")
@@ -41,12 +47,27 @@ def trends(world: World, clause: Clause) -> Iterator[tuple[str, str] | None]:
             yield None
         else:
             yield ("C12", f"every recorded change of {metric} goes the other way")
+    yield from _bounded(world, clause)
     by = _BY.search(clause.text)
     steps = [v for h in world.of("heartbeat") if (v := _number(h.get("step"))) is not None]
     if by and _METRICS["step"].search(clause.text) and steps:
         said = NUMBER_WORDS.get(by[1].lower()) or int(by[1])
         if not any(b - a == said for a in steps for b in steps):
             yield ("C18", f"no two readings are {said} steps apart")
+
+
+def _bounded(world: World, clause: Clause) -> Iterator[tuple[str, str] | None]:
+    """A step that is said to be below or above a number, at a time or at any reading."""
+    found = _BOUND.search(clause.text)
+    if found is None or clause.negated:
+        return
+    readings = [h for h in world.of("heartbeat") if _number(h.get("step")) is not None]
+    if len(clause.times) == 1:
+        readings = [h for h in readings if dated(h, *clause.times[0])]
+    limit, below = float(found[2]), found[1].lower() in _BELOW
+    steps = [step for h in readings if (step := _number(h.get("step"))) is not None]
+    if steps and not any(step < limit if below else step > limit for step in steps):
+        yield ("C12", f"no recorded reading is {found[1]} step {found[2]}")
 
 
 def _stood(world: World) -> Iterator[tuple[str, str] | None]:

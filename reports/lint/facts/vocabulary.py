@@ -26,6 +26,10 @@ STEPS = re.compile(
     r"\b(?:steps?|checkpoint) (?:at )?(\d[\d,]*)(?:(?:, | and | to | or )(\d[\d,]*)(?! ?[a-z%]))*",
     re.IGNORECASE,
 )
+RESUMED_AT = re.compile(
+    r"\b(?:resum\w+|came back|picked up|continued|went on|started over|restored)"
+    r" (?:from|at) (?:step |checkpoint )?(\d[\d,]*)(?!\d|[.:]\d)"
+)
 RESOLUTIONS = re.compile(r"\b(RECOVERED|STOPPED|NOTHING_TO_DO|HANDED_OVER)\b")
 
 
@@ -127,36 +131,52 @@ _LOOKED_AT = {
 }
 SENT = family(
     "sent|issued|delivered|delivery|received|receive|signalled|used|needed|necessary|required|"
-    "followed|reached|escalated|escalation|got|get"
+    "followed|reached|escalated|escalation|got|get|went to|fired|tried|applied|dispatched|landed",
+    "arrived|resorted to|given|employed",
 )
 _NOT_SENT = family(
     "ignor*|passed over|turned down|ruled out|not chosen|rather than|instead of|skipped|considered",
     "weighed|rejected|ladder|caught|handler*|mask|nobody|else|other process*|suffice*|enough",
     "blocked|lost|reject*|rule|rules|permit*|forbid*|held back|before trying",
 )
-LAUNCHED = family("launched|launch|started|restarted|relaunched|relaunch|restart|started again")
-AGAIN = family("restarted|relaunched|relaunch|restart|started again|again|new process")
+LAUNCHED = family(
+    "launched|launch|started|restarted|relaunched|relaunch|restart|started again|brought back",
+    "brought up|revived",
+)
+AGAIN = family(
+    "restarted|relaunched|relaunch|restart|started again|again|new process|brought back|revived"
+)
+SUPERVISORS = family("wrapper|supervisor|parent|shell script|script|launcher|shell")
+TRAINERS = family("trainer|child|training process")
 _SIGNALLING = re.compile(
     rf"{_SIGNAL}|\bsignal(?:s|led)?\b|\bCtrl-C\b|\binterrupts?\b", re.IGNORECASE
 )
 _GONE = family(
-    "gone|absent|vanished|disappeared|exited|died|dead|terminated|ended|stopped|missing|went away"
+    "gone|absent|vanished|disappeared|exited|died|dead|terminated|ended|stopped|missing|went away",
+    "quit|shut down|went down|perished",
 )
 _NOT_GONE = family("incident|listing was|still|outcome|completed|step|wait|waits|check")
 _THERE = family(
     "left alone|survive|survived|lived through|lived on|still there|still listed|still running",
-    "still alive|untouched|unharmed|kept running|alive|running",
+    "still alive|untouched|unharmed|kept running|alive|running|persisted|lingered|stayed up",
+    "stayed alive|carried on|kept going|outlived|still up|remained|existed",
 )
 _LIVING = family("process*|pid|pids|innocent*|bystander*|trainer|other*|download|dispatcher")
 _TOUCHED = family(
     "touched|harmed|hit|hurt|affected|signalled|killed|got a signal|received a signal"
 )
-_RESUMED = family("resumed|resume|resumes|picked up|continued from|went on from")
-_DEPLOYED = family("deployed|redeployed|replaced|shipped|put in place|patched|repaired")
+_RESUMED = family(
+    "resumed|resume|resumes|picked up|continued from|went on from|came back at|came back from",
+    "carried on from|took up|started over|restored from|started from",
+)
+_DEPLOYED = family(
+    "deployed|redeployed|replaced|shipped|put in place|patched|repaired|swapped|overwritten",
+    "rewritten|updated|installed|corrected|mended",
+)
 _WRITING = re.compile(r"\bcheckpoint\b[^.;]*\bwritten\b|\bwriting (?:a|the|its) checkpoint\b")
 _VERIFIED = family("verified|verification|proven|proved|proof")
 _PARTIAL = family("partial|incomplete|truncated|cut off")
-_UNMET = family("failed|ran out|timed out|expired")
+_UNMET = family("failed|ran out|timed out|expired|in vain|came back empty*|ended without")
 DEEDS = (
     Deed("sent", "signal", SENT, _sent, _SIGNALLING, _NOT_SENT),
     Deed("gone", "process", _GONE, _flag("gone"), _TRAINER, _NOT_GONE),

@@ -19,6 +19,8 @@ from reports.lint.words import NUMBER_WORDS
 
 _WORDS = "|".join(NUMBER_WORDS)
 _TIMES = re.compile(rf"\b(once|twice|(?:(\d+|{_WORDS}) times))\b", re.IGNORECASE)
+_DELIVERED = re.compile(r"\bdelivered\b", re.IGNORECASE)
+_THEM = re.compile(rf"\b(\d+|{_WORDS}) of (?:them|these|those)\b", re.IGNORECASE)
 _ELSEWHEN = re.compile(r"\b(?:before|until|when|while|by then|at that|at this|by|as of|then)\b")
 _OPEN = re.compile(r"\bincident (?:is|remains|stays) (?:still )?open\b", re.IGNORECASE)
 _ACTOR = re.compile(r"\b(engine|agentops|trainer|operator)\b", re.IGNORECASE)
@@ -35,6 +37,7 @@ class Weighed:
 
 def weigh(world: World, parts: Sequence[Clause], before: Sequence[Clause]) -> Weighed:
     """A sentence, in clauses, against one world; *before* are the clauses of the one before it."""
+    parts = [_completed(clause, before) for clause in parts]
     wrong: list[tuple[str, str]] = []
     supported = False
     for clause in parts:
@@ -51,6 +54,16 @@ def weigh(world: World, parts: Sequence[Clause], before: Sequence[Clause]) -> We
         each for clause in parts if not clause.supposed for each in clocks.times(world, clause)
     ]
     return Weighed(tuple(dict.fromkeys(wrong)), supported and not wrong)
+
+
+def _completed(clause: Clause, before: Sequence[Clause]) -> Clause:
+    """A clause that only says *delivered*, with the signal of the sentence before it."""
+    if _DELIVERED.search(clause.text) is None or signals_in(clause.text):
+        return clause
+    named_before = sorted({name for each in before for name in signals_in(each.text)})
+    if len(named_before) != 1 or "signal" in clause.text.lower():
+        return clause
+    return Clause(f"SIG{named_before[0]} {clause.text.lower()}", clause.sentence, clause.weighed)
 
 
 def _clause(world: World, clause: Clause) -> tuple[list[tuple[str, str]], bool]:
@@ -75,6 +88,7 @@ def _clause(world: World, clause: Clause) -> tuple[list[tuple[str, str]], bool]:
     answers += _resolution(world, clause)
     answers += _ignored(world, clause)
     answers += _repeated(clause, said)
+    answers += _of_them(world, clause)
     answers += listings.held(world, clause)
     answers += [None for s in EXIT.findall(clause.text) if s in world.numbers["exit"]]
     answers += trends.trends(world, clause)
@@ -181,6 +195,18 @@ def _speaking_of(clause: Clause, processes: list[Happening]) -> list[Happening]:
     if clause.still or clause.no_longer:
         return later or victims
     return victims if not (later and clause.negated) else []
+
+
+def _of_them(world: World, clause: Clause) -> Iterator[Answer]:
+    """*One of them SIGINT*: as many signals of that name are on record."""
+    found = _THEM.search(clause.text)
+    names = signals_in(clause.text)
+    if found is None or len(names) != 1 or clause.negated:
+        return
+    sent = [s for s in world.of("signal") if s.get("delivered") is not False]
+    number = sum(s.get("signal") in names for s in sent)
+    said = number_of(found[1])
+    yield None if number == said else ("C18", f"{min(names)} on record: {number}")
 
 
 def _repeated(clause: Clause, said: Sequence[Mention]) -> Iterator[Answer]:

@@ -37,6 +37,7 @@ _AGENT = re.compile(
     r" by (?:the |an? )([\w-]+(?: [\w-]+)?)",
     re.IGNORECASE,
 )
+_AT_PRESENT = re.compile(r"\b(?:is|are) (?:\w+ ){0,2}?\w+ing now\b", re.IGNORECASE)
 _ACTORS = words.family(
     "engine|operator|agent|person|human|policy|ladder|guard|rule|probe|check|wait|listing|kernel|"
     "signal|second|first|next|last|same|time|end|reading|controller|check|version|one|new"
@@ -190,7 +191,7 @@ def horizon(context: Context) -> Iterator[Finding]:
             for number, leaf in sentence.labels
             if not leaf and number > context.record.horizon
         ]
-        ahead = words.FUTURES.search(sentence.plain)
+        ahead = words.FUTURES.search(sentence.plain) or _AT_PRESENT.search(sentence.plain)
         if beyond:
             yield at(sentence, "C16", f"message {beyond[0]} is later than the record")
         elif ahead and not sentence.labels and asserted(sentence.plain, ahead.start()):
