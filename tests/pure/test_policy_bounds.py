@@ -9,10 +9,11 @@ from agentops.policy.config import PolicyConfig
 from agentops.policy.guards import ask_all, g3_escalation, g6_blast_radius, g11_budget, intended
 from agentops.policy.ledger import Act
 from agentops.policy.processes import TABLE
+from agentops.policy.stopping import told
 from agentops.policy.view import SECOND_US, look
 from journal.events import Identity
-from tests.support.acting import failed, later_term, run_of
-from tests.support.simulated import config
+from tests.support.acting import failed, later_term, run_of, view_of
+from tests.support.simulated import config, moments
 
 GRACE_US = 5 * SECOND_US
 
@@ -153,3 +154,103 @@ def test_a_kill_needs_a_fresher_listing_than_a_term(name: str, age_s: int, *, pa
     asked = replace(run, arguments={**run.arguments, "signal": name})
     aged = with_table(state, now_us - age_s * SECOND_US, state.facts[TABLE].order)
     assert ("G2" not in failed(aged, now_us, asked)) is passes
+
+
+def asked_with(name: str) -> tuple[PolicyState, int, Run]:
+    """A later signal under this name, to a process that had an interrupt."""
+    state, now_us, decision = later_term()
+    run = run_of(decision)
+    return state, now_us, replace(run, arguments={**run.arguments, "signal": name})
+
+
+@pytest.mark.parametrize(
+    ("name", "sent", "passes"),
+    [
+        ("KILL", (("TERM", "yes"),), True),
+        ("KILL", (("TERM", "unknown"),), False),
+        ("KILL", (("INT", "unknown"), ("TERM", "unknown")), True),
+        ("KILL", (("CONT", "yes"), ("TERM", "unknown")), False),
+        ("TERM", (("INT", "unknown"),), True),
+    ],
+)
+def test_a_kill_follows_on_a_signal_that_arrived_or_on_two(
+    name: str, sent: tuple[tuple[str, str], ...], *, passes: bool
+) -> None:
+    """G3: of one signal nobody may know whether it arrived."""
+    state, now_us, run = asked_with(name)
+    first = state.acts[-1]
+    long_ago = now_us - 600 * SECOND_US
+    acts = tuple(
+        replace(
+            first,
+            command_id=f"s{number}",
+            arguments={**first.arguments, "signal": signal},
+            status="completed" if arrived == "yes" else "unknown",
+            settled=None if arrived == "yes" else "unknown",
+            observation={"delivered": True} if arrived == "yes" else None,
+            at_us=long_ago,
+            ended_at_us=long_ago,
+        )
+        for number, (signal, arrived) in enumerate(sent)
+    )
+    known = replace(state, acts=acts)
+    assert ("G3" not in failed(known, now_us, run)) is passes
+    early = replace(acts[-1], at_us=now_us, ended_at_us=now_us)
+    assert "G3" in failed(replace(known, acts=(*acts[:-1], early)), now_us, run)
+
+
+def test_a_dump_is_asked_only_of_a_process_that_catches_the_signal() -> None:
+    """G10: USR1 is 10 and USR2 is 12; where neither is caught, either would be the end."""
+    for name, caught, passes in (
+        ("USR1", (2, 10), True),
+        ("USR1", (2, 12), False),
+        ("USR2", (2, 12), True),
+        ("USR2", (), False),
+        ("INT", (), True),
+    ):
+        state, now_us, run = asked_with(name)
+        victim = Identity.model_validate(run.arguments["victim"])
+        fact = state.facts[f"process:{victim.pid}:{victim.start_ticks}", "row"]
+        row = replace(fact.value, signals_caught=caught)  # type: ignore[type-var]  # a Process
+        known = replace(state, facts=state.facts.with_facts([replace(fact, value=row)]))
+        assert ("G10" not in failed(known, now_us, run)) is passes
+
+
+@pytest.mark.parametrize(
+    ("name", "writing", "passes"),
+    [("KILL", True, False), ("KILL", False, True), ("TERM", True, True), ("KILL", None, True)],
+)
+def test_no_kill_while_a_checkpoint_is_written(
+    name: str, *, writing: bool | None, passes: bool
+) -> None:
+    """G9: whatever else may be sent, and where no heartbeat was read nothing is being written."""
+    state, now_us, run = asked_with(name)
+    samples = tuple(replace(s, checkpoint_writing=writing is True) for s in state.samples[-1:])
+    known = replace(state, samples=samples if writing is not None else ())
+    assert samples
+    assert ("G9" not in failed(known, now_us, run)) is passes
+
+
+def test_a_supervisor_that_was_not_told_comes_before_its_child() -> None:
+    """G8: one above the victim, or one that has nothing to do with it."""
+    seen = set()
+    for seed in range(60):
+        for state, now_us, decision in moments(seed):
+            view = view_of(state, now_us)
+            if view.table is None or not view.roles.supervisors or not view.roles.trainers:
+                continue
+            trainer, above = view.roles.trainers[0], view.roles.supervisors[0]
+            if above not in view.table.ancestors(trainer):
+                continue
+            victim = view.table.identity(trainer).model_dump(mode="json")
+            run = Run("signal", "signal_process", {"victim": victim, "signal": "INT"})
+            was_told = told(view, above, view.table.identity(above))
+            assert ("G8" not in failed(state, now_us, run)) is was_told
+            fact = state.facts[f"process:{trainer.pid}:{trainer.start_ticks}", "row"]
+            orphan = replace(fact.value, ppid=1)  # type: ignore[type-var]  # a Process
+            free = replace(state, facts=state.facts.with_facts([replace(fact, value=orphan)]))
+            if view_of(free, now_us).roles.supervisors:
+                assert "G8" not in failed(free, now_us, run)
+            seen.add(was_told)
+            del decision
+    assert seen == {True, False}
