@@ -194,3 +194,30 @@ async def test_a_yes_is_stale_once_its_victim_has_ended_and_nothing_is_sent(
     assert (said["error"]["code"], said["changed"]) == ("APPROVAL_STALE", "no"), said
     assert f"pid {victim.identity.pid}" in said["error"]["detail"]
     assert place.world() == ["start "]
+
+
+async def test_a_free_argv_runs_once_for_each_yes_and_its_output_is_bounded_with_a_handle(
+    box: Box, tmp_path: Path
+) -> None:
+    place = project(box, tmp_path, "427")
+    asked = {"host": HOST, "argv": ["seq", "1", "5000"], "reason": "count", "timeout_s": 600}
+    async with over_streams(place.user) as agent:
+        first = await agent.call("run_argv", **asked)
+        approve_elsewhere(place, first["error"]["approval"])
+        said = await agent.call("run_argv", **asked)
+        assert (said["ok"], said["changed"]) == (True, "unknown"), said
+        assert said["proof"]["exit_status"] == 0
+        assert said["deadline"] == {"asked_ms": 600_000, "applied_ms": 45_000, "cut_by": "slice"}
+        output = said["output"]
+        assert (output["bytes"], output["truncated"]) == (23_893, True)
+        assert output["head"].startswith("1\n2\n")
+        assert output["tail"].endswith("4999\n5000\n")
+        assert output["handle"].startswith("agentops://blob/")
+        event = output["handle"].split("/")[3]
+        part = await agent.call("blob", event=event, offset=23_883)
+        assert part["output"]["head"] == "4999\n5000\n"
+        found = await agent.call("blob", event=event, grep="4321")
+        assert found["output"]["head"] == "4321"
+        second = await agent.call("run_argv", **asked)
+    assert second["error"]["code"] == "NEEDS_APPROVAL"
+    assert second["error"]["approval"] != first["error"]["approval"]
