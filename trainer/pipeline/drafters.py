@@ -214,7 +214,8 @@ class DrafterWorker:
         self._grants.decide(self._step)
 
         def step() -> None:
-            seen.grad_norm = self.drafting.optimizer.step(rate).grad_norm
+            # A copy, for the next step may be queued before this one is read.
+            seen.grad_norm = self.drafting.optimizer.step(rate).grad_norm.clone()
 
         self.lane.run(step)
 
