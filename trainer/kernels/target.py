@@ -27,8 +27,9 @@ _KERNELS = [
     SDPBackend.CUDNN_ATTENTION, SDPBackend.FLASH_ATTENTION, SDPBackend.EFFICIENT_ATTENTION,
     SDPBackend.MATH,
 ]  # fmt: skip
-_SHORT = 1024
-"""Below this many tokens cuDNN's plan for a new shape costs more than it saves."""
+_PLANNED, _BUCKET = 1024, 128
+"""cuDNN's kernel is the faster one, but plans anew for each shape: it gets lengths that come again,
+which those of buckets and fixed rows do. By the shape alone, so that a resumed run reads alike."""
 
 
 def unfit(decoder: Any, config: Any) -> str | None:  # noqa: ANN401 - untyped library
@@ -126,7 +127,7 @@ class FusedReader:
             (query, layer.q_gain, layer.first), (key, layer.k_gain, layer.first)
         ):  # fmt: skip
             norm_rotate_into(part, gain, norm.variance_epsilon, cos, sin, part, rounds_first=True)
-        with sdpa_kernel(_KERNELS if shape[1] >= _SHORT else _KERNELS[1:], set_priority=True):
+        with sdpa_kernel(_kernels(shape[1]), set_priority=True):
             mixed = functional.scaled_dot_product_attention(
                 query.transpose(1, 2), key.transpose(1, 2), value.transpose(1, 2),
                 is_causal=True, enable_gqa=heads != groups, scale=layer.scale,
@@ -140,6 +141,10 @@ class FusedReader:
         # Written over the gate: down's product then reads rows that are apart.
         gate_into(gate, up, gate)
         return torch.mm(gate, layer.down.T)
+
+
+def _kernels(length: int) -> list[SDPBackend]:
+    return _KERNELS if length >= _PLANNED and length % _BUCKET == 0 else _KERNELS[1:]
 
 
 def _gain(norm: Any) -> tuple[Tensor, float]:  # noqa: ANN401 - untyped library
