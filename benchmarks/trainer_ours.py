@@ -6,6 +6,8 @@ them (anchors, labels, masks) is made inside the timed step, as in training.
 
 import dataclasses
 import time
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import torch
@@ -19,7 +21,7 @@ from trainer.attention import Backend
 from trainer.batches import Batch, Features, assemble
 from trainer.config import DrafterSettings, RunConfig
 from trainer.corpus import Corpus
-from trainer.drafter import Drafter, DrafterConfig
+from trainer.drafter import Drafter, DrafterConfig, LayerType
 from trainer.fixed import FixedStep, StepShape
 from trainer.kernels.target import FusedReader
 from trainer.loss import CHUNK_ROWS, LossConfig, Objective, denominator
@@ -28,6 +30,7 @@ from trainer.sending import send
 from trainer.step import Drafting, Tables
 
 OBJECTIVES: tuple[Objective, ...] = ("cross_entropy", "teacher_argmax")
+_FULL: LayerType = "full_attention"
 SETS = 4  # input sets that take turns, so that no cache holds one
 
 
@@ -64,7 +67,7 @@ def drafter_shape(shape: Shape) -> DrafterConfig:
         num_attention_heads=shape.heads, num_key_value_heads=shape.groups,
         head_dim=shape.head_dim, vocab_size=shape.vocabulary, num_target_layers=shape.layers,
         target_layer_ids=shape.taps, mask_token_id=common.MASK_TOKEN,
-        layer_types=("full_attention",) * common.DRAFT_LAYERS, block_size=common.BLOCK,
+        layer_types=(_FULL,) * common.DRAFT_LAYERS, block_size=common.BLOCK,
         rope_theta=shape.theta,
     )  # fmt: skip
 
@@ -309,5 +312,11 @@ def measure_target(name: str, *, itself: bool = True) -> None:
         told("hugging face", shape.layers, found)
     reader = FusedReader(model, model.config)
     for final, layers in ((True, shape.layers), (False, max(shape.taps) + 1)):
-        found = common.timed(lambda _, f=final: reader.read(chosen(), shape.taps, final=f))
+        found = common.timed(partial(_read, reader, chosen, shape.taps, final))
         told(f"fused, {layers} layers", layers, found)
+
+
+def _read(
+    reader: FusedReader, chosen: Callable[[], Tensor], taps: tuple[int, ...], final: bool, _: Mark,  # noqa: FBT001 - bound by place
+) -> None:  # fmt: skip
+    reader.read(chosen(), taps, final=final)

@@ -14,6 +14,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import torch
 
@@ -128,7 +129,8 @@ class Stamp:
     """A point in the device's work."""
 
     def __init__(self) -> None:
-        self.event = torch.cuda.Event(enable_timing=True) if DEVICE.type == "cuda" else None
+        event: Any = torch.cuda.Event
+        self.event = event(enable_timing=True) if DEVICE.type == "cuda" else None
         self.at = time.perf_counter()
         if self.event is not None:
             self.event.record()
