@@ -13,7 +13,7 @@ from agentops.policy import decide
 from agentops.policy.decision import Run
 from agentops.recover.approving import open_questions
 from agentops.recover.following import Following
-from agentops.server.answer import Answer, Output, shown
+from agentops.server.answer import Answer, Output, compact, shown
 from agentops.server.arguments import (
     Approvals,
     Hosts,
@@ -30,6 +30,8 @@ from journal.events import JsonObject
 from journal.kinds import PAYLOADS
 
 _RULES_MAX = 6
+# What leaves a page of the journal within a brief answer's budget; the next page takes the rest.
+_PAGE_CHARS = 5_000
 _FROM_THE_START = "0"
 
 
@@ -139,19 +141,28 @@ def _page(desk: Desk, asked: ReadJournal) -> Answer:
     elif asked.after is not None:
         last = _event(reader, asked.after).id
         start = next((n + 1 for n, e in enumerate(events) if e.id == last), len(events))
-    page = events[start : start + asked.limit]
-    rows: list[JsonValue] = [
-        {"id": e.id, "ts_us": e.ts_us, "kind": e.kind, "says": desk.ground.says(e)} for e in page
-    ]
-    left = len(events) - start - len(page)
+    rows: list[JsonValue] = []
+    room = _PAGE_CHARS
+    for event in events[start : start + asked.limit]:
+        row: JsonObject = {
+            "id": event.id,
+            "ts_us": event.ts_us,
+            "kind": event.kind,
+            "says": desk.ground.says(event),
+        }
+        room -= len(compact(row))
+        if rows and room < 0:
+            break
+        rows.append(row)
+    left = len(events) - start - len(rows)
     desk.note_reading("journal", incident or "all")
     return Answer(
         ok=True,
-        summary=f"{len(page)} of {len(events)} events" + (f"; {left} more follow" if left else ""),
+        summary=f"{len(rows)} of {len(events)} events" + (f"; {left} more follow" if left else ""),
         incident=incident,
         data={"rows": rows},
         untrusted=("data.rows[].says",),
-        next=(f"journal after={page[-1].id}",) if left else (),
+        next=(f"journal after={events[start + len(rows) - 1].id}",) if left and rows else (),
     )
 
 
@@ -162,9 +173,11 @@ def incident_named(reader: Reader, given: str | None) -> str:
         Refused: none fits, or several do.
     """
     incidents = [incident.id for incident in reader.incidents()]
-    if given is None and incidents:
+    if not incidents:
+        raise Refused("NOT_FOUND", "no incident is recorded in this journal")
+    if given is None:
         return incidents[-1]
-    fitting = [name for name in incidents if given is not None and name.startswith(given)]
+    fitting = [name for name in incidents if name.startswith(given)]
     if len(fitting) != 1:
         raise Refused("NOT_FOUND", f"incident {given!r} fits {len(fitting)} of {len(incidents)}")
     return fitting[0]
