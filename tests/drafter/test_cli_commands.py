@@ -205,7 +205,8 @@ def _keys(kind: type) -> set[str]:
 
 
 def test_the_documentation_names_every_command_flag_setting_fault_and_field() -> None:
-    text = (ROOT / "docs" / "trainer.md").read_text(encoding="utf-8")
+    pages = ("trainer.md", "pipeline.md")
+    text = "\n".join((ROOT / "docs" / page).read_text(encoding="utf-8") for page in pages)
     report = _checks()
     fields = {each.name for kind in (Heartbeat, RunResult) for each in dataclasses.fields(kind)}
     words = set(re.findall(r"[\w-]+", text))
