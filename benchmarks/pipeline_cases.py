@@ -65,7 +65,7 @@ def random_backbone(shape: Shape, where: torch.device) -> HuggingFaceBackbone:
     )  # fmt: skip
     torch.manual_seed(0)
     with where:
-        model = AutoModelForCausalLM.from_config(
+        model = AutoModelForCausalLM.from_config(  # type: ignore[no-untyped-call]  # no types
             config, dtype=torch.bfloat16, attn_implementation="sdpa"
         )
     return HuggingFaceBackbone(model.to(where), shape.name, shape.name)

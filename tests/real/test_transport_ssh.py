@@ -15,8 +15,8 @@ from agentops.transport import (
     OfferedKey,
     Request,
     SshTransport,
-    offered_key,
 )
+from agentops.transport.ssh_connection import offered_key
 from tests.support.boxes import Box, Kept, host_of, run_argv
 
 pytestmark = pytest.mark.needs("sshd")
