@@ -14,13 +14,13 @@ from trainer.checkpoint import BEST, LATEST, Checkpoint, CheckpointStore, load
 from trainer.config import PreparedData, RandomTarget, RunConfig, SyntheticData
 from trainer.corpus import Corpus
 from trainer.data import load_prepared, split
+from trainer.devices import devices_of
 from trainer.drafter import Drafter, DrafterConfig
 from trainer.errors import CheckpointError, ConfigError
 from trainer.export import CONFIG as PUBLISHED
 from trainer.export import read_published
 from trainer.kernels.choice import is_fused
 from trainer.loading import load_backbone
-from trainer.pipeline.devices import devices_of
 from trainer.preflight import PreflightReport, Subject, preflight
 from trainer.reading import Json, build
 from trainer.step import DTYPES, Trainer, attention_backend, drafter_config

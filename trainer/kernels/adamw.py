@@ -6,16 +6,30 @@ torch's own AdamW; whose turn it is, is ``trainer.optimizer``'s.
 """
 
 from collections.abc import Sequence
+from typing import Protocol
 
 import torch
 import triton
 import triton.language as tl
 from torch import Tensor
 
-from trainer.config import OptimizerSettings
-
 _BLOCK = 4096
 _WARPS = 8
+
+
+class Settings(Protocol):
+    """What a step reads of the optimiser's settings; ``trainer.config`` has them."""
+
+    @property
+    def beta1(self) -> float: ...  # noqa: D102 - the names of the paper
+    @property
+    def beta2(self) -> float: ...  # noqa: D102
+    @property
+    def epsilon(self) -> float: ...  # noqa: D102
+    @property
+    def weight_decay(self) -> float: ...  # noqa: D102
+    @property
+    def clip_norm(self) -> float: ...  # noqa: D102
 
 
 class FusedAdamW:
@@ -28,7 +42,7 @@ class FusedAdamW:
     """
 
     def __init__(
-        self, masters: Sequence[Tensor], copies: Sequence[Tensor], settings: OptimizerSettings
+        self, masters: Sequence[Tensor], copies: Sequence[Tensor], settings: Settings
     ) -> None:
         self._masters, self._copies, self._settings = masters, copies, settings
         device = masters[0].device

@@ -17,10 +17,10 @@ from torch import Tensor
 from trainer.clock import Clock
 from trainer.config import PipelineSettings, RunConfig
 from trainer.corpus import Corpus
+from trainer.devices import devices_of
 from trainer.errors import CheckpointError
 from trainer.pipeline.arena import Arena
 from trainer.pipeline.crew import Crew
-from trainer.pipeline.devices import devices_of
 from trainer.pipeline.engine import Pipeline, Replica
 from trainer.pipeline.graphs import GraphedRead
 from trainer.pipeline.jobs import JobQueue

@@ -8,7 +8,7 @@ trains does one after the other.
 from dataclasses import dataclass
 
 from trainer.config import RunConfig
-from trainer.pipeline.devices import dealt
+from trainer.devices import dealt
 
 _BUFFERS = 2  # sets of features on a drafter's device
 
