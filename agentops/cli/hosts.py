@@ -108,6 +108,9 @@ def _add(arguments: argparse.Namespace) -> Status:
 
 
 def _host(arguments: argparse.Namespace) -> Host:
+    if arguments.local and (arguments.address or arguments.jump):
+        far = "--address" if arguments.address else "--jump"
+        raise UsageError(f"--local is this machine; leave out {far}, or leave out --local")
     try:
         return Host.model_validate(
             {

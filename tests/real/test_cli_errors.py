@@ -55,6 +55,8 @@ def who(tmp_path_factory: pytest.TempPathFactory) -> User:
         (("verify", "--anchor", "/nowhere"), ("--anchor", "/nowhere")),
         (("init",), ("agentops.toml", "is there already")),
         (("hosts", "add", "here", "--local"), ("here", "in the inventory already")),
+        (("hosts", "add", "x", "--local", "--address", "a"), ("--local", "--address")),
+        (("hosts", "add", "x", "--local", "--jump", "gone"), ("--local", "--jump")),
         (("hosts", "add", "x", "--address", "a", "--layer", "vm:1"), ("vm:1", "pct:ID")),
         (("hosts", "add", "x", "--address", "a", "--port", "70000"), ("port", "65535")),
         (("hosts", "check", "mars"), ("mars",)),
