@@ -3,6 +3,7 @@
 import re
 import tomllib
 from pathlib import Path
+from typing import get_args
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -16,6 +17,7 @@ from reports.lint.document import Document, read
 from reports.lint.facts import vocabulary
 from reports.lint.rules.integrity import differences
 from reports.lint.words import ENTRIES, family
+from reports.model import Depth
 from reports.render.html import render_html
 from reports.render.markdown import render_markdown
 from tests.support import stories
@@ -105,11 +107,22 @@ def test_honest_reports_are_left_alone(journals: dict[str, Reader]) -> None:
     assert flagged / sentences <= FALSE_ALARMS_PER_SENTENCE_MAX
 
 
+@pytest.mark.parametrize("depth", get_args(Depth))
 @pytest.mark.parametrize("name", ["second_interrupt", "lost_answer", "000", "003", "004"])
-def test_our_own_reports_have_no_finding(name: str, journals: dict[str, Reader]) -> None:
-    report = build_report(journals[name], depth="command")
+def test_our_own_reports_have_no_finding(
+    name: str, depth: Depth, journals: dict[str, Reader]
+) -> None:
+    report = build_report(journals[name], depth=depth)
     assert lint(render_markdown(report), journals[name]) == ()
     assert lint(render_html(report), journals[name]) == ()
+
+
+def test_a_page_may_end_in_the_count_of_labels_left_out(journals: dict[str, Reader]) -> None:
+    end = '<p>It ended. <span class="ref">[e0001·deadbeef]</span> <span class="more">+1</span></p>'
+    page = f"<!doctype html><body><main>{end}</main></body>"
+    assert "C15" not in {finding.rule for finding in lint(page, journals["lost_answer"])}
+    broken = page.replace("+1", "and")
+    assert "C15" in {finding.rule for finding in lint(broken, journals["lost_answer"])}
 
 
 def test_a_report_on_one_journal_is_not_one_on_another(journals: dict[str, Reader]) -> None:

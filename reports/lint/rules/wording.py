@@ -14,7 +14,8 @@ _ATTRIBUTED = re.compile(
 )
 _NEUTRAL = frozenset({"different", "new", "remote", "second", "separate", "single", "other"})
 _QUOTE_WORDS_MIN = 3
-_TERMINAL = re.compile(r"[.!?:;…»”\")\]|`*]$")
+# A page shows some labels and counts the rest: `[e0098·2aa21109] +1`.
+_TERMINAL = re.compile(r"(?:[.!?:;…»”\")\]|`*]|\] \+\d+)$")
 
 
 def quotations(context: Context) -> Iterator[Finding]:
