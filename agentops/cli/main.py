@@ -74,8 +74,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     ended_by = _end_in_order()
     words = sys.argv[1:] if argv is None else argv
     arguments = build_parser(next(iter(words), None)).parse_args(words)
+    status: int = Status.NO_READER  # until the command has said its own
     try:
-        status: int = arguments.run(arguments)
+        status = arguments.run(arguments)
         sys.stdout.flush()
     except (AgentopsError, JournalError) as error:
         sys.stderr.write(f"agentops: {error}\n")
@@ -83,7 +84,6 @@ def main(argv: Sequence[str] | None = None) -> int:
     except BrokenPipeError:
         # The reader of our output left: point stdout at nothing, so that the exit flush is quiet.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return Status.YES
     except OSError as error:
         if error.filename is None:
             raise

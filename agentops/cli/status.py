@@ -9,6 +9,7 @@
 5      waits for approval (its id is printed)
 6      not sent
 128+n  ended by signal n: Ctrl-C, SIGHUP or SIGTERM; the journal holds what was done
+141    the reader of the output left before the command had an answer
 ====== ==================================================================================
 """
 
@@ -30,6 +31,8 @@ class Status(IntEnum):
     NOT_SENT = 6
     # Convention of shells for a process that SIGINT ended: 128 + 2.
     INTERRUPTED = 130
+    # Likewise 128 + 13 (SIGPIPE): the reader of our output left before there was a status.
+    NO_READER = 141
 
 
 _OUTCOMES: Final[dict[str, Status]] = {

@@ -48,7 +48,7 @@ def who(tmp_path_factory: pytest.TempPathFactory) -> User:
         (("log", "--incident", "01ZZ"), ("no incident is recorded",)),
         (("show", "ffffffff"), ("ffffffff",)),
         (("query", "SELEC 1"), ("SELEC",)),
-        (("query", "DELETE FROM event"), ("read-only",)),
+        (("query", "DELETE FROM event"), ("only read", "SELECT")),
         (("incident", "show"), ("no incident",)),
         (("incident", "close", "01ZZ", "--reason", "x"), ("incident",)),
         (("report", "--depth", "abyss"), ("--depth", "abyss", "summary")),
@@ -190,7 +190,8 @@ def test_an_answer_whose_reader_left_ends_quietly(who: User) -> None:
     os.close(read)
     for words in (("commands", "--json"), ("log",), ("hosts", "list")):
         said = who.run(*words, stdout=write)
-        assert (said.status, said.err) == (0, "")
+        assert said.status in {0, 141}  # its own status if it had one by then
+        assert said.err == ""
     os.close(write)
 
 

@@ -1,5 +1,6 @@
 """Tampering and foreign hands, met by the command line: it names the place and the wrong copy."""
 
+import os
 import shutil
 import subprocess
 import sys
@@ -47,6 +48,21 @@ def segment(place: Path) -> Path:
     (stream,) = layout.streams()
     (path,) = layout.segments(stream)
     return path
+
+
+def test_a_reader_that_leaves_does_not_turn_a_finding_into_a_yes(
+    written: User, place: Path
+) -> None:
+    path = segment(place)
+    path.write_bytes(path.read_bytes().replace(b'"title":"first"', b'"title":"fIrst"'))
+    reading, writing = os.pipe()
+    os.close(reading)
+    try:
+        process = written.start("verify", place, stdout=writing)
+        _, err = process.communicate(timeout=60)
+    finally:
+        os.close(writing)
+    assert (process.returncode, err) == (1, b"")
 
 
 def test_a_byte_flipped_in_the_segment_is_named_with_its_place(written: User, place: Path) -> None:
