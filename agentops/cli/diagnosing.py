@@ -40,7 +40,10 @@ def _diagnose(arguments: argparse.Namespace) -> Status:
         )
     else:
         _tell(seen)
-    return Status.NO if seen.roots or seen.cascades else Status.YES
+    if seen.roots or seen.cascades:
+        return Status.NO
+    # A log that shows no step either (empty, or no log at all) is no sign of health.
+    return Status.CANNOT_SAY if seen.last_step is None else Status.YES
 
 
 def _chunks(name: str) -> Iterator[bytes]:
@@ -69,7 +72,12 @@ def _fields(finding: Finding) -> dict[str, object]:
 def _tell(seen: Diagnosis) -> None:
     out = console()
     if seen.first_root is None and not seen.cascades:
-        out.print(f"{seen.lines} lines: no known failure text", soft_wrap=True)
+        seen_step = (
+            "and no step: nothing follows from it"
+            if seen.last_step is None
+            else f"and steps up to {seen.last_step}"
+        )
+        out.print(f"{seen.lines} lines: no known failure text, {seen_step}", soft_wrap=True)
     elif seen.first_root is None:
         out.print("only consequences stand in this log; the root is in another one", soft_wrap=True)
     else:

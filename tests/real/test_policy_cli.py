@@ -89,6 +89,16 @@ def test_diagnose_reads_standard_input(tmp_path: Path) -> None:
     assert typed("diagnose", "-", cwd=tmp_path, stdin=b"step=1 loss=2.0\n")[0] == 0
 
 
+def test_a_log_without_any_step_is_no_sign_of_health(tmp_path: Path) -> None:
+    for log, wanted, said in (
+        (b"", 3, "no step"),
+        (bytes(range(128, 256)) * 9, 3, "no step"),
+        (b"step=41 loss=2.5\nstep=42 loss=2.4\n", 0, "steps up to 42"),
+    ):
+        status, out, _ = typed("diagnose", "-", cwd=tmp_path, stdin=log)
+        assert (status, "no known failure text" in out, said in out) == (wanted, True, True)
+
+
 def test_freeze_and_thaw_are_journalled(tmp_path: Path) -> None:
     """Each leaves an event; nothing waits for approval."""
     status, out, err = typed("freeze", "--all", "--reason", "night", "--json", cwd=tmp_path)
