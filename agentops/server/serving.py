@@ -7,7 +7,7 @@ and large bodies. Here: the two ways, nothing of what is carried.
 import hmac
 import secrets
 import socket
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import cast
 
@@ -15,12 +15,13 @@ import anyio
 import uvicorn
 from mcp.server.stdio import stdio_server
 from mcp.server.transport_security import TransportSecuritySettings
+from mcp.shared.message import SessionMessage
 from starlette.responses import Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from agentops.errors import UsageError
 from agentops.server.desk import Ground
-from agentops.server.incoming import standard_input
+from agentops.server.incoming import Lines, standard_input
 from agentops.server.protocol import opened
 
 LOOPBACK = "127.0.0.1"
@@ -34,8 +35,22 @@ async def serve_streams(ground: Ground) -> None:
     async with opened(ground) as server, standard_input() as lines:
         # The SDK iterates over the lines and does nothing else with them.
         stream = None if lines is None else cast("anyio.AsyncFile[str]", lines)
-        async with stdio_server(stdin=stream) as (incoming, outgoing):
+        async with (
+            stdio_server(stdin=stream) as (incoming, outgoing),
+            anyio.create_task_group() as group,
+        ):
+            if lines is not None:
+                group.start_soon(_refuse, lines, outgoing.send)
             await server.run(incoming, outgoing, server.create_initialization_options())
+            group.cancel_scope.cancel()
+
+
+async def _refuse(lines: Lines, send: Callable[[SessionMessage], Awaitable[None]]) -> None:
+    """Answer what is no message, which the SDK passes over in silence."""
+    while True:
+        error = await lines.refused.get()
+        await send(SessionMessage(error))
+        lines.refused.task_done()
 
 
 async def serve_http(

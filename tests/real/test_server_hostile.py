@@ -1,6 +1,8 @@
 """A scripted agent that does everything wrong harms nothing, and is told why each time."""
 
 import asyncio
+import json
+import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -8,6 +10,7 @@ from typing import Any
 
 import mcp_types as wire
 import pytest
+from mcp import MCPError
 
 from agentops.box.box import Box
 from agentops.box.processes import Truth
@@ -146,7 +149,7 @@ async def test_oversized_and_malformed_arguments_are_refused_with_the_argument_n
         ("journal", {"limit": -1}, "limit"),
         ("journal", {"kinds": ["nothing"]}, "nothing"),
         ("blob", {"event": "zz"}, "zz"),
-        ("report", {"incident": "zz"}, "zz"),
+        ("report", {"incident": "zz"}, "no incident"),
         ("hosts", {"filter": {"a": {"b": [1] * 1_000}}}, "filter"),
     ]
     async with over_streams(place.user) as agent:
@@ -160,6 +163,35 @@ async def test_oversized_and_malformed_arguments_are_refused_with_the_argument_n
     assert alive(place) == before
     sent = Reader.open(place.journal).events(kinds={"command_intended"})
     assert list(sent) == []
+
+
+async def test_a_message_that_is_too_long_is_answered_by_its_id_and_the_server_goes_on(
+    box: Box, tmp_path: Path
+) -> None:
+    place = project(box, tmp_path, "433")
+    free = {"host": HOST, "reason": WHY}
+    async with over_streams(place.user) as agent:
+        with pytest.raises(MCPError, match="BAD_ARGS: the message has 5000") as refused:
+            await agent.call("run_argv", argv=["x" * 5_000_000], **free)
+        assert refused.value.code == wire.INVALID_REQUEST
+        said = await agent.call("run_argv", argv=["x" * 200_000], **free)
+        assert said["error"]["code"] in {"BAD_ARGS", "NEEDS_APPROVAL"}
+        fine = await agent.call("hosts")
+        assert fine["ok"] is True
+
+
+def test_a_line_that_is_no_message_is_answered_with_the_code_of_its_fault(
+    box: Box, tmp_path: Path
+) -> None:
+    place = project(box, tmp_path, "434")
+    long = json.dumps({"method": "x", "params": {"id": "y" * 3_000_000}, "jsonrpc": "2.0", "id": 9})
+    sent = ["{not json", '{"jsonrpc": "2.0", "id": "q", "method": 7}', "", "[" * 100_000, long]
+    process = place.user.start("mcp", stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    out, _ = process.communicate("\n".join([*sent, ""]).encode(), timeout=120)
+    answers = [json.loads(line) for line in out.splitlines()]
+    codes = [(answer["id"], answer["error"]["code"]) for answer in answers]
+    assert codes == [(None, -32700), ("q", -32600), (None, -32700), (9, -32600)]
+    assert process.returncode == 0
 
 
 async def test_two_agents_that_stop_the_same_job_at_once_end_it_once(
