@@ -16,7 +16,7 @@ from journal.index import bring_up
 from journal.writer import Journal
 
 INDEX_EVERY_MS = 60  # with an insert of some 40 ms, a row is there within a quarter of a second
-_SHARE = 3  # it rests three times as long as it worked: indexing takes a quarter of a core at most
+_SHARE = 1  # it rests as long as it worked: half a core at most, while events come
 HEARTBEAT_EVERY_MS = 60_000
 
 
