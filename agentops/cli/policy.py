@@ -21,6 +21,8 @@ from agentops.errors import UsageError
 from agentops.policy import PolicyConfig
 from agentops.policy.checking import differences, lint, run_cases
 from agentops.policy.explaining import explain
+from journal import Reader
+from journal.errors import EventNotFound
 from journal.events import DecisionMade
 
 
@@ -47,7 +49,11 @@ def register(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") ->
     explaining = actions.add_parser(
         "explain", help="why a decision was made, and what would flip it"
     )
-    explaining.add_argument("decision", metavar="DECISION", help="its id or event id, or a prefix")
+    explaining.add_argument(
+        "decision",
+        metavar="DECISION",
+        help="its id or a prefix; or its event, as agentops show takes it",
+    )
     explaining.set_defaults(run=_explain)
     add_simulate(actions)
     for parser in (testing, linting, comparing, explaining):
@@ -127,23 +133,31 @@ def _explain(arguments: argparse.Namespace) -> Status:
     settings = settings_for(arguments)
     reader = open_reader(settings)
     wanted: str = arguments.decision
+    made = _decision(reader, wanted)
+    record_reading(settings, "policy explain", made.decision_id)
+    if arguments.json:
+        emit({"decision_id": made.decision_id, "decision": made.decision})
+        return Status.YES
+    for line in explain(made):
+        console().print(line, soft_wrap=True)
+    return Status.YES
+
+
+def _decision(reader: Reader, wanted: str) -> DecisionMade:
+    """The decision of that id or prefix, or of an event under any name that it is shown under."""
     found = [
         event.payload
         for event in reader.events(kinds={"decision_made"})
-        if isinstance(event.payload, DecisionMade)
-        and (
-            event.payload.decision_id.startswith(wanted)
-            or event.id.startswith(wanted.upper())
-            or event.place == wanted
-        )
+        if isinstance(event.payload, DecisionMade) and event.payload.decision_id.startswith(wanted)
     ]
-    if len(found) != 1:
-        how = "no decision" if not found else f"{len(found)} decisions"
-        raise UsageError(f"decision {wanted!r}: {how} of that id; see agentops log")
-    record_reading(settings, "policy explain", found[0].decision_id)
-    if arguments.json:
-        emit({"decision_id": found[0].decision_id, "decision": found[0].decision})
-        return Status.YES
-    for line in explain(found[0]):
-        console().print(line, soft_wrap=True)
-    return Status.YES
+    if len(found) > 1:
+        raise UsageError(f"decision {wanted!r}: {len(found)} decisions of that id; give more of it")
+    if found:
+        return found[0]
+    try:
+        event = reader.event(wanted)
+    except EventNotFound as error:
+        raise UsageError(f"decision {wanted!r}: {error}; see agentops log") from error
+    if not isinstance(event.payload, DecisionMade):
+        raise UsageError(f"{wanted!r} is a {event.kind}, no decision; see agentops show {wanted}")
+    return event.payload
