@@ -32,6 +32,7 @@ from agentops.policy.reconciling import TOOK_EFFECT
 from agentops.recover.building import build
 from agentops.recover.following import Following
 from agentops.recover.opening import Terms, engine_for, load_configuration, open_incident
+from agentops.recover.pacing import rest_us
 from agentops.recover.sources import Sources
 from journal import Clock, Event, HostRef, Journal, NewEvent
 from journal.events import (
@@ -160,7 +161,7 @@ class _Loop:
             case Judge():
                 await self._append(*_judged(action))
             case Pause():
-                await self._pause(max(0, action.until_us - self._now_us(state)))
+                await self._pause(rest_us(action, state, self._now_us(state)))
             case Close():
                 raise AssertionError("a close ends the loop")
         return None
