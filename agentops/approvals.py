@@ -9,7 +9,7 @@ engine decides on (``agentops.recover``).
 
 import asyncio
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from agentops.commands import Command
@@ -19,6 +19,7 @@ from agentops.hosts import Host, Layer
 from agentops.leases import HostBusy
 from agentops.policy import Authorization, PolicyConfig, PolicyState, authorize, fold
 from agentops.policy.asking import Party, Question, question_for
+from agentops.policy.authorize import approval_digest
 from agentops.policy.cards import Card, argv_line
 from agentops.policy.ledger import Terms
 from agentops.policy.state import APPROVAL
@@ -32,6 +33,8 @@ from journal.events import (
     Payload,
 )
 
+# Of what a yes is bound to, these two are no part of the command's own words.
+CHANGED = "policy.toml, or the host's key, has changed since it was asked"
 _TELLING = frozenset(
     {
         "acting_frozen",
@@ -50,6 +53,7 @@ class Waits:
     """A wish that a person must say yes to first; nothing was sent.
 
     asked is the event that put the question, None where the very same question is open already.
+    The authorization's reason names a yes that was given to the same words and no longer counts.
     """
 
     question: Question
@@ -205,11 +209,34 @@ class _Door:
             self.clock.wall_us(),
             this_party(),
         )
+        answer = await asyncio.to_thread(self._why_anew, state, answer)
         if question.request is None:
             return Waits(question, answer, None)
         late = _unanswered(state, question.request, self.clock.wall_us())
         *_, asked = await self.append(*late, question.request)
         return Waits(question, answer, asked)
+
+    def _why_anew(self, state: PolicyState, answer: Authorization) -> Authorization:
+        """The answer, with the yes to the same words in its reason that is bound to other terms."""
+        command, host = self.wish.command, self.wish.host
+        now_us = self.clock.wall_us()
+        given = {
+            known.approval_id
+            for known in state.approvals
+            if known.answer == "granted" and known.expires_at_us >= now_us
+        }
+        for event in self.journal.reader().events(kinds={"approval_requested"}, host=host.name):
+            asked = event.payload
+            if (
+                isinstance(asked, ApprovalRequested)
+                and asked.approval_id in given
+                and asked.digest != approval_digest(command, host, self.config)
+                and (asked.command, asked.argv) == (command.name, command.argv())
+                and asked.victims == command.victims()
+            ):
+                reason = f"{answer.reason}; the yes to {asked.approval_id} is stale: {CHANGED}"
+                return replace(answer, reason=reason)
+        return answer
 
     async def execute(self, state: PolicyState) -> Executed:
         """Through the one door to the world."""

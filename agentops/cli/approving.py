@@ -4,7 +4,7 @@ import argparse
 import os
 from pathlib import Path
 
-from agentops.approvals import by_layer, card_lines, this_party
+from agentops.approvals import CHANGED, by_layer, card_lines, this_party
 from agentops.cli.context import (
     add_journal_option,
     add_json_option,
@@ -18,6 +18,7 @@ from agentops.cli.printing import console, emit, local_time, say
 from agentops.cli.status import Status
 from agentops.config import Settings
 from agentops.errors import UsageError
+from agentops.policy.authorize import digest_of
 from agentops.policy.cards import Card
 from agentops.recover.approving import approve, freeze, open_questions, refuse, thaw
 from agentops.recover.operator import make_key, read_key
@@ -123,6 +124,11 @@ def _approve(arguments: argparse.Namespace) -> Status:
         card = approve(
             journal, SystemClock(), arguments.approval, config=config, by=this_party(), key=key
         )
+    host = settings.inventory.hosts.get(card.host)
+    if host is not None and card.digest != digest_of(
+        card.command, card.argv, card.victims, host, config
+    ):
+        say(f"approval {card.approval_id}: {CHANGED}; a command that reads it anew asks again")
     return _answered(arguments, card, "granted")
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from rich.table import Table
 
-from agentops.approvals import Waits, Wish, carry_out
+from agentops.approvals import CHANGED, Waits, Wish, carry_out
 from agentops.cli import fleet
 from agentops.cli.approving import card_fields, show_card
 from agentops.cli.command_arguments import argument_fields, build_command, model_named
@@ -141,9 +141,18 @@ def _tell_waiting(journal: Journal, waits: Waits, *, as_json: bool) -> Status:
     cards = open_questions(journal.reader(), SystemClock().wall_us())
     card = next(card for card in cards if card.approval_id == name)
     if as_json:
-        emit({"outcome": "waits", "rule": waits.authorization.rule, "card": card_fields(card)})
+        emit(
+            {
+                "outcome": "waits",
+                "rule": waits.authorization.rule,
+                "reason": waits.authorization.reason,
+                "card": card_fields(card),
+            }
+        )
     else:
         show_card(card)
+    if CHANGED in waits.authorization.reason:
+        say(f"asked because: {waits.authorization.reason}")
     say(f"nothing was sent; a person says yes with: agentops approve {name}")
     say("then run the same command again; it acts once")
     return Status.WAITS

@@ -5,7 +5,7 @@ for it, and answers deny where nothing else is shown. Not here: choosing command
 (``agentops.policy.decide``), or putting questions to people.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -19,6 +19,7 @@ from agentops.policy.operators import is_signed
 from agentops.policy.rules import forbidden, situation
 from agentops.policy.state import APPROVAL, PolicyState
 from agentops.policy.view import look
+from journal.events import Identity
 
 Answer = Literal["allow", "deny", "ask", "probe_first"]
 # Commands that run whatever they are told: each needs a person, on every tier.
@@ -42,13 +43,24 @@ class Authorization:
 
 def approval_digest(command: Command, host: Host, config: PolicyConfig) -> str:
     """What an approval is bound to: verb, argv, host key, identities, policy version."""
+    return digest_of(command.name, command.argv(), command.victims(), host, config)
+
+
+def digest_of(
+    command: str,
+    argv: Sequence[str],
+    victims: Sequence[Identity],
+    host: Host,
+    config: PolicyConfig,
+) -> str:
+    """The same of a command that is known by what a question says of it."""
     return digest(
         [
-            command.name,
-            list(command.argv()),
+            command,
+            list(argv),
             host.name,
             host.fingerprint,
-            [victim.model_dump(mode="json") for victim in command.victims()],
+            [victim.model_dump(mode="json") for victim in victims],
             config.digest(),
         ]
     )

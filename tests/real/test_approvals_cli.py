@@ -69,6 +69,30 @@ def test_the_user_that_asked_cannot_say_yes_but_can_say_no(person: User) -> None
     assert ran(person) == 0
 
 
+def test_a_yes_that_an_edit_of_the_policy_makes_stale_is_explained(
+    person: User, tmp_path: Path
+) -> None:
+    """At the yes and at the next try; a yes to an unchanged policy says nothing of the kind."""
+    key = tmp_path / "operator.pem"
+    assert person.run("operator", "init", "--no-passphrase", "--key", key).status == 0
+    approval = person.run(*wish(person), "--json").json["card"]["approval"]
+    with (person.folder / "policy.toml").open("a") as file:
+        file.write("\n[budget]\nsignals = 3\n")
+    granted = person.run("approve", approval, "--operator-key", key)
+    assert granted.status == 0
+    assert "policy.toml, or the host's key, has changed since it was asked" in granted.err
+    anew = person.run(*wish(person))
+    assert anew.status == 5
+    assert f"the yes to {approval} is stale: policy.toml" in anew.err
+    assert ran(person) == 0
+    again = person.run(*wish(person), "--json").json
+    assert "is stale" in again["reason"]
+    fresh = person.run("approve", again["card"]["approval"], "--operator-key", key)
+    assert "changed" not in fresh.err
+    assert person.run(*wish(person)).status == 0
+    assert ran(person) == 1
+
+
 @pytest.fixture
 def commons() -> Iterator[Path]:
     """A folder that every user of the machine can reach."""
