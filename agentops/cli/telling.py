@@ -97,10 +97,13 @@ def _finding(finding: Finding) -> dict[str, object]:
 
 def _read(path: Path, name: str) -> str:
     try:
-        return path.read_text(encoding="utf-8")
+        text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         reason = getattr(error, "strerror", None) or "is no UTF-8 text"
         raise UsageError(f"{name} {path}: {reason}") from error
+    if text.lstrip().startswith("{"):
+        raise UsageError(f"{name} {path}: is JSON; give a report of --format md or html")
+    return text
 
 
 def _templates(arguments: argparse.Namespace) -> Status:

@@ -8,6 +8,7 @@ from reports.lint.findings import Context, Finding, Ground
 from reports.lint.record import record
 from reports.lint.rules import (
     cited,
+    claimed,
     commands,
     evidence,
     facts,
@@ -41,7 +42,8 @@ def lint(
 ) -> tuple[Finding, ...]:
     """What is wrong with a report in Markdown, HTML or plain text; in order of lines.
 
-    A generated report is compared with its regeneration; any other is held to the rules. With
+    A generated report is compared with its regeneration, of any other each sentence that cites
+    events in our words with our sentences on them; all are held to the rules. With
     ``earlier`` reports on the same, contradictions between them are found too. ``overrides`` are
     the words and pages that a generated report was made with. Whoever lints many reports on one
     journal reads it once and gives its ``ground``.
@@ -53,6 +55,8 @@ def lint(
         source=text,
         overrides=overrides,
     )
-    generated = tuple(integrity.regenerated(context, reader))
-    found = {finding for rule in ALL for finding in rule(context)} | set(generated)
+    if integrity.one_line(context, reader):
+        return ()
+    against = integrity.regenerated if integrity.generated(text) else claimed.claimed
+    found = {finding for rule in ALL for finding in rule(context)} | set(against(context, reader))
     return tuple(sorted(found))

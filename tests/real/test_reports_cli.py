@@ -43,6 +43,12 @@ def test_a_file_that_is_not_there_is_one_clear_line(user: User) -> None:
     user.run("digest", "--since", "soon", "--journal", "j.journal").refused(2, "--since soon")
 
 
+def test_a_report_in_json_is_refused_with_what_to_give(user: User) -> None:
+    asked = ("--format", "json", "--output", "report.json", "--journal", "j.journal")
+    assert user.run("report", *asked).status == 0
+    user.run("lint", "report.json", "--journal", "j.journal").refused(2, "report.json", "--format")
+
+
 def test_digest_and_compliance_answer_in_json(user: User) -> None:
     found = user.run("digest", "--journal", "j.journal", "--json").json
     assert found["resolutions"] == {"RECOVERED": 1}

@@ -23,6 +23,11 @@ _DELIVERED = re.compile(r"\bdelivered\b", re.IGNORECASE)
 _THEM = re.compile(rf"\b(\d+|{_WORDS}) of (?:them|these|those)\b", re.IGNORECASE)
 _ELSEWHEN = re.compile(r"\b(?:before|until|when|while|by then|at that|at this|by|as of|then)\b")
 _OPEN = re.compile(r"\bincident (?:is|remains|stays) (?:still )?open\b", re.IGNORECASE)
+_SETTLED = re.compile(
+    r"\bincident (?:was|is|has been|had been|remains|stays|went|could)"
+    r" ?(?P<not>(?:still )?(?:not|never)(?: be| been)? |un)?(?:resolved|recovered|fixed)\b",
+    re.IGNORECASE,
+)
 _ACTOR = re.compile(r"\b(engine|agentops|trainer|operator)\b", re.IGNORECASE)
 _IGNORES = re.compile(r"\bignor\w*", re.IGNORECASE)
 
@@ -95,6 +100,10 @@ def _clause(world: World, clause: Clause) -> tuple[list[tuple[str, str]], bool]:
     wrong += [answer for answer in answers if answer is not None]
     if _OPEN.search(clause.text) and world.closed is not None:
         wrong.append(("C13", "the incident was closed"))
+    settled = _SETTLED.search(clause.text)
+    ended = world.closed.get("resolution") if world.closed is not None else None
+    if settled and (ended == "RECOVERED") == bool(settled["not"]) and ended != "NOTHING_TO_DO":
+        wrong.append(("C13", f"the incident ended as {ended}" if ended else "it has not ended"))
     return wrong, None in answers and not wrong
 
 

@@ -10,13 +10,21 @@ from collections.abc import Iterator
 from journal import Reader
 from reports.build import build_report
 from reports.evidence import NoIncidentError
-from reports.lint.document import Document, read
+from reports.lint.document import Document, read, split
 from reports.lint.findings import Context, Finding, at
 from reports.model import Depth
 from reports.render.overrides import Overrides
+from reports.render.plain import render_line
 from reports.wording.catalogue import load
 
-_GENERATED = re.compile(r"agentops verify JOURNAL (?:&&|&amp;&amp;) agentops lint REPORT")
+_RECHECK = re.compile(r"agentops verify JOURNAL (?:&&|&amp;&amp;) agentops lint REPORT")
+_HEAD = re.compile(
+    r"^Report of incident `[^`\n]+` · .*\[e\d{4,}·"
+    r'|<p class="eyebrow">Report of incident <code>',
+    re.MULTILINE,
+)
+_LINE = re.compile(r"[^\n:]+: (\S+)\. [^\n]*\s*\Z")
+_SECTION = re.compile(r"^## |<h2\b", re.MULTILINE)
 _INCIDENT = re.compile(r"[Rr]eport of incident (?:<code>)?`?([^`<\s]+)")
 
 
@@ -30,17 +38,18 @@ def references(context: Context) -> Iterator[Finding]:
 
 def regenerated(context: Context, reader: Reader) -> Iterator[Finding]:
     """C24: what claims to be generated from the journal is what the journal generates."""
-    if not _GENERATED.search(context.source):
+    if not generated(context.source):
         return
     named = _INCIDENT.search(context.source)
     if named is None:
         yield Finding(1, "C24", "the report names no incident", "")
         return
-    depth: Depth = "command" if re.search(r"Commands, one by one", context.source) else "incident"
     try:
         using = context.overrides or Overrides(load())
         until = _cut_off(context, named[1])
-        report = build_report(reader, named[1], depth, words=using.words, until=until)
+        report = build_report(
+            reader, named[1], _depth(context.source), words=using.words, until=until
+        )
     except NoIncidentError as error:
         yield Finding(1, "C24", str(error), "")
         return
@@ -49,8 +58,30 @@ def regenerated(context: Context, reader: Reader) -> Iterator[Finding]:
     yield from differences(context.document, right)
 
 
+def generated(source: str) -> bool:
+    """Whether a text has the head of our reports, or says how it is checked again."""
+    return _RECHECK.search(source) is not None or _HEAD.search(source) is not None
+
+
+def one_line(context: Context, reader: Reader) -> bool:
+    """Whether a text is our report in one line, as the journal gives it."""
+    found = _LINE.match(context.source)
+    if found is None or found[1] not in context.record.incidents:
+        return False
+    words = (context.overrides or Overrides(load())).words
+    report = build_report(reader, found[1], "line", words=words)
+    return render_line(report) == context.source.strip()
+
+
+def _depth(source: str) -> Depth:
+    """How much a generated text tells."""
+    if _RECHECK.search(source):
+        return "command" if "Commands, one by one" in source else "incident"
+    return "summary" if _SECTION.search(source) else "line"
+
+
 def _cut_off(context: Context, incident: str) -> str | None:
-    """The incident's last event that the report names: its appendix names them all."""
+    """The incident's last event that the report names: an appendix names all, the end the last."""
     labels = {label for sentence in context.document.sentences for label in sentence.labels}
     named = {event.id for event in context.record.named(labels)}
     ids = [e.id for e in context.record.events if e.incident == incident and e.id in named]
@@ -62,13 +93,22 @@ def differences(document: Document, right: Document) -> Iterator[Finding]:
     wanted = [(block.number, block.text) for block in right.blocks]
     given = [(block.number, block.text) for block in document.blocks]
     wrong = [b for b, key in zip(document.blocks, given, strict=True) if key not in wanted]
-    for block in wrong:
-        yield Finding(block.line, "C24", "not what the journal says", block.text)
     missing = [text for number, text in wanted if (number, text) not in given]
+    bags = [(set(text.split()), text) for text in missing]
+    for block in wrong:
+        words = set(block.text.split())
+        _, nearest = max(bags, key=lambda bag: _shared(words, bag[0]), default=(words, ""))
+        truth = " ".join(one for one in split(nearest) if one not in split(block.text))
+        message = "not what the journal says" + (f"; it says: {truth}" if truth else "")
+        yield Finding(block.line, "C24", message, block.text)
     for text in missing[len(wrong) :]:  # one wrong block stands where one right block was
         yield Finding(1, "C24", "left out", text)
     if sorted(given, key=str) == sorted(wanted, key=str) and given != wanted:
         yield Finding(1, "C24", "in another order than the journal tells it", "")
+
+
+def _shared(one: set[str], other: set[str]) -> float:
+    return len(one & other) / max(1, len(one | other))
 
 
 RULES = (references,)
