@@ -144,6 +144,7 @@ def signers(note: str, *trusted: PublicKey) -> frozenset[str] | str:
     if not gap or not signatures.endswith("\n"):
         return "the note has no signature line"
     by: set[str] = set()
+    named: list[str] = []
     for line in signatures[:-1].split("\n"):
         match = _SIGNATURE_LINE.fullmatch(line)
         if match is None:
@@ -152,13 +153,15 @@ def signers(note: str, *trusted: PublicKey) -> frozenset[str] | str:
             blob = base64.b64decode(match[2], validate=True)
         except ValueError:
             return f"the signature by {match[1]} is not base64"
+        named.append(f"{match[1]}+{blob[:_KEY_ID_BYTES].hex()}")
         for key in trusted:
             if key.name == match[1] and key.key_id == blob[:_KEY_ID_BYTES]:
                 if not _is_signature(key, blob[_KEY_ID_BYTES:], f"{text}\n".encode()):
                     return f"the signature by {key.name} does not fit the text"
                 by.add(key.line)
     if not by:
-        return "no trusted key signed it"
+        known = ", ".join(f"{key.name}+{key.key_id.hex()}" for key in trusted)
+        return f"no trusted key signed it; it names {', '.join(named)[:200]}, trusted: {known}"
     return frozenset(by)
 
 

@@ -88,6 +88,7 @@ def _verify(arguments: argparse.Namespace) -> Status:
         )
         return _status(verification)
     _tell(verification)
+    _tell_trust(verification, arguments, settings, path)
     for each in doubtful:
         where = "" if each.host is None else f" on {each.host.name}"
         print(  # noqa: T201
@@ -204,6 +205,26 @@ def _tell(verification: Verification) -> None:
         print(f"  {remark}")  # noqa: T201
 
 
+def _tell_trust(
+    verification: Verification, arguments: argparse.Namespace, settings: Settings, path: Path
+) -> None:
+    """Whose key was trusted where a seal is by another, and how to trust another one."""
+    finding = verification.finding
+    if finding is None or finding.code not in {"BAD_SEAL_SIGNATURE", "BAD_ANCHOR_SIGNATURE"}:
+        return
+    origin = f"the key store {settings.places.keys}"
+    if arguments.key is not None:
+        origin = f"--key {arguments.key}"
+    elif settings.journal_key is not None:
+        origin = f"[journal] key of {settings.origins['key']}"
+    print(f"  trusted: {', '.join(verification.keys)}\n    from {origin}")  # noqa: T201
+    if arguments.key is None and path.resolve() != settings.journal.resolve():
+        print(  # noqa: T201
+            f"  that is the key for {settings.journal}; if {path} is another project's, take its"
+            " key line from its owner (agentops journal key show) and give --key LINE"
+        )
+
+
 def _replay(arguments: argparse.Namespace) -> Status:
     settings = settings_for(arguments)
     path, modes = _path_and_modes(arguments.words, settings)
@@ -228,6 +249,7 @@ def _replay(arguments: argparse.Namespace) -> Status:
     else:
         if verification is not None:
             _tell(verification)
+            _tell_trust(verification, arguments, settings, path)
         if recomputed is not None:
             _tell_recomputed(recomputed, config)
         if reparsed is not None:

@@ -64,6 +64,31 @@ def test_a_bundle_of_an_unknown_journal_asks_for_a_key(who: User, tmp_path: Path
     assert (said.status, said.json["status"]) == (3, "unanchored")
 
 
+def test_a_foreign_journal_is_told_whose_key_was_trusted_and_how_to_give_its_own(
+    who: User, tmp_path: Path
+) -> None:
+    (tmp_path / "another").mkdir()
+    other = user(tmp_path / "another")
+    assert other.run("init").status == 0
+    (own,) = other.run("journal", "key", "show", "--json").json["keys"]
+    (line,) = who.run("journal", "key", "show", "--json").json["keys"]
+    signer, known = ("+".join(one.split("+")[:2]) for one in (line, own))
+    place = str(who.folder / "ops.journal")
+    assert who.run("journal", "seal").status == 0
+    for words in (("verify", place), ("replay", place)):
+        said = other.run(*words)
+        assert said.status == 1
+        assert f"trusted: {own}\n    from [journal] key of {other.folder}/agentops.toml" in said.out
+        assert f"it names {signer}, trusted: {known}" in said.out
+        assert "give --key LINE" in said.out
+    mine = other.run("verify", place, "--key", line)
+    assert "trusted" not in mine.out
+    assert mine.status in {0, 3}
+    wrong = who.run("verify", "--key", own).out
+    assert f"from --key {own}" in wrong
+    assert "give --key" not in wrong
+
+
 def test_a_redacted_output_is_gone_and_the_journal_still_verifies(who: User) -> None:
     rows = who.run("log", "--kind", "command_completed", "--json").json["events"]
     assert who.run("journal", "redact", rows[0]["id"], "stdout", "--reason", "a name").status == 0
@@ -119,6 +144,16 @@ def test_an_exported_trail_is_accepted_by_a_foreign_verifier(who: User, tmp_path
     assert subprocess.run(program, check=False).returncode != 0
     again = ("export", "--format", "audit-trail", "--output", str(tmp_path / "trail"))
     who.run(*again).refused(2, "there already")
+
+
+def test_a_table_that_is_not_there_is_answered_with_the_nearest(who: User, tmp_path: Path) -> None:
+    for more in ((), *(("--to", str(tmp_path / f"x.{form}")) for form in READERS)):
+        said = who.run("query", "select * from events", *more)
+        said.refused(2, "events does not exist", "did you mean event?", "the index has: command,")
+    said = who.run("query", "select * from zqx")
+    said.refused(2, "zqx does not exist", "the index has")
+    assert "did you mean" not in said.err
+    who.run("query", "select nothing from event").refused(2, "nothing")
 
 
 def test_an_answer_leaves_in_every_form(who: User, tmp_path: Path) -> None:
