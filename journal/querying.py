@@ -4,8 +4,10 @@ A question may come from an agent, so it can read the index and touch no file be
 index itself (``journal.index``) and its tables (``journal.index_schema``).
 """
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Literal, get_args
 
@@ -22,6 +24,7 @@ _OPTIONS: Mapping[Format, str] = {
     "csv": "FORMAT csv, HEADER",
     "json": "FORMAT json",
 }
+_NO_TABLE = re.compile(r"Table with name (\S+) does not exist")
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +50,7 @@ def query(layout: Layout, sql: str) -> Rows:
             columns = tuple(column[0] for column in result.description or ())
             return Rows(columns, result.fetchall())
         except duckdb.Error as error:
-            raise QueryFailed(first_line(error)) from error
+            raise QueryFailed(_refusal(connection, error)) from error
 
 
 def query_to(layout: Layout, sql: str, target: Path, form: Format) -> int:
@@ -110,7 +113,7 @@ def copy(connection: duckdb.DuckDBPyConnection, sql: str, target: Path, form: Fo
     try:
         row = connection.execute(statement).fetchone()
     except duckdb.Error as error:
-        raise QueryFailed(first_line(error)) from error
+        raise QueryFailed(_refusal(connection, error)) from error
     return 0 if row is None else int(row[0])
 
 
@@ -129,6 +132,20 @@ def _to_arrow(connection: duckdb.DuckDBPyConnection, sql: str, target: Path) -> 
             for batch in batches:
                 file.write_batch(batch)
                 rows += batch.num_rows
-    except (duckdb.Error, pa.ArrowException, OSError) as error:
+    except duckdb.Error as error:
+        raise QueryFailed(_refusal(connection, error)) from error
+    except (pa.ArrowException, OSError) as error:
         raise QueryFailed(first_line(error)) from error
     return rows
+
+
+def _refusal(connection: duckdb.DuckDBPyConnection, error: duckdb.Error) -> str:
+    """DuckDB's first line; for an unknown table also the nearest of the index, and all of them."""
+    text = first_line(error)
+    unknown = _NO_TABLE.search(text)
+    if unknown is None:
+        return text
+    tables = sorted(str(row[0]) for row in connection.execute("SHOW TABLES").fetchall())
+    nearest = get_close_matches(unknown[1].lower(), tables, n=1)
+    meant = f" did you mean {nearest[0]}?" if nearest else ""
+    return f"{text}{meant} the index has: {', '.join(tables)}"
