@@ -135,3 +135,14 @@ def test_small_lies_in_our_summaries_are_caught_by_every_operator(
     rates = {name: (sum(each), len(each)) for name, each in caught.items()}
     assert len(caught) >= 5, rates
     assert all(hit / tried >= CAUGHT_MIN for hit, tried in rates.values()), rates
+
+
+def test_the_length_of_a_recorded_list_is_a_recorded_number(
+    told: dict[str, tuple[Reader, Ground]],
+) -> None:
+    on = told["threads-survive-interrupt"]
+    page = render_markdown(build_report(on[0], depth="command"))
+    sentence = next(line for line in page.splitlines() if "`lines` = `364 entries`" in line)
+    assert lint(sentence, on[0], ground=on[1]) == ()
+    found = lint(sentence.replace("364 entries", "7919 entries"), on[0], ground=on[1])
+    assert {finding.rule for finding in found} == {"C23", "C24"}

@@ -98,13 +98,18 @@ def differences(document: Document, right: Document) -> Iterator[Finding]:
     for block in wrong:
         words = set(block.text.split())
         _, nearest = max(bags, key=lambda bag: _shared(words, bag[0]), default=(words, ""))
-        truth = " ".join(one for one in split(nearest) if one not in split(block.text))
+        truth = _only(nearest, block.text)
         message = "not what the journal says" + (f"; it says: {truth}" if truth else "")
-        yield Finding(block.line, "C24", message, block.text)
+        yield Finding(block.line, "C24", message, _only(block.text, nearest) or block.text)
     for text in missing[len(wrong) :]:  # one wrong block stands where one right block was
         yield Finding(1, "C24", "left out", text)
     if sorted(given, key=str) == sorted(wanted, key=str) and given != wanted:
         yield Finding(1, "C24", "in another order than the journal tells it", "")
+
+
+def _only(one: str, other: str) -> str:
+    """The sentences of one text that the other has not."""
+    return " ".join(sentence for sentence in split(one) if sentence not in split(other))
 
 
 def _shared(one: set[str], other: set[str]) -> float:

@@ -68,6 +68,7 @@ _COMPOUND = re.compile(r"\b(\d+) min (\d\d) s\b")
 _INSTANT = re.compile(r"\b(?:\d{4}-\d\d-\d\d|\d\d:\d\d(?::\d\d(?:\.\d{1,3})?)?)\b")
 _MONTHS = "(?:Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec)[a-z]*"
 _DATE = re.compile(rf"\b(?:\d{{1,2}} (?:{_MONTHS})|(?:{_MONTHS}) \d{{1,2}}),? \d{{4}}\b")
+_ENTRIES = re.compile(r" entr(?:y|ies)\b")
 _SMALL_MAX = 12
 _ROUND_ZEROS_MIN = 2
 _TOLERANCE = Fraction(3, 100)
@@ -93,7 +94,7 @@ def sources(context: Context) -> Iterator[Finding]:
         missing = [
             found[0]
             for found in _QUANTITY.finditer(_COMPOUND.sub(_blank, plain))
-            if not _sourced(context, sentence, found)
+            if not (_counted(context, sentence, found) or _sourced(context, found))
         ]
         missing += [
             found[0]
@@ -104,10 +105,19 @@ def sources(context: Context) -> Iterator[Finding]:
             yield at(sentence, "C23", f"not in the record and not computed from it: {missing[0]}")
 
 
-def _sourced(context: Context, sentence: Sentence, found: re.Match[str]) -> bool:
-    digits, unit = found[1].replace(",", ""), found[2]
+def _counted(context: Context, sentence: Sentence, found: re.Match[str]) -> bool:
+    """Whether a number is a thing's own, or how long a list in a cited observation is."""
     if _NUMBERED.search(sentence.bare[: found.start()]):
         return True
+    if not _ENTRIES.match(sentence.bare, found.end()):
+        return False
+    seen = [context.record.observation(event) for event in context.record.named(sentence.labels)]
+    parts = [part for one in seen if isinstance(one, dict) for part in one.values()]
+    return found[1] in {str(len(part)) for part in parts if isinstance(part, list)}
+
+
+def _sourced(context: Context, found: re.Match[str]) -> bool:
+    digits, unit = found[1].replace(",", ""), found[2]
     if unit in _TIMES:
         near = _near_duration(context, Fraction(digits), unit)
         return near or _glued(context, digits, unit)
