@@ -1,8 +1,8 @@
 """What tests may need from the machine, and the fixtures that all of them share.
 
 ``@pytest.mark.needs("sshd", "root")`` names system programs or privileges. On a user's machine a
-test whose need is missing is skipped, and the skip names it; under CI=true it fails, unless all that
-is missing is what a container cannot give.
+test whose need is missing is skipped, and the skip names it; under CI=true it fails, unless all
+that is missing is what a container cannot give.
 """
 
 import importlib.util
