@@ -93,6 +93,35 @@ def test_a_label_leads_to_the_raw_event_without_scripts(browser: Browser, page_f
     context.close()
 
 
+# Clicks every label once; gives how many there were and those that showed no evidence of their own.
+CLICKS = """
+async () => {
+  const seen = new Map();
+  for (const a of document.querySelectorAll('a.ref')) seen.set(a.getAttribute('href'), a);
+  const lost = [];
+  for (const [href, a] of seen) {
+    a.click();
+    await new Promise(requestAnimationFrame);
+    const target = document.querySelector(href);
+    const leaf = a.textContent.replace(/[\\[\\]]/g, '').split('·')[1];
+    if (!target || !target.checkVisibility() || !target.textContent.includes(leaf))
+      lost.push(a.textContent);
+  }
+  return [seen.size, lost];
+}
+"""
+
+
+def test_every_label_of_the_report_opens_its_own_event(browser: Browser, page_file: Path) -> None:
+    context = browser.new_context()
+    page = context.new_page()
+    page.goto(page_file.as_uri())
+    clicked, lost = page.evaluate(CLICKS)
+    assert clicked > 20
+    assert lost == []
+    context.close()
+
+
 def test_the_keyboard_reaches_the_report_first_and_then_the_sections(
     browser: Browser, page_file: Path
 ) -> None:
