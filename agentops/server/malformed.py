@@ -8,7 +8,6 @@ import re
 
 import mcp_types as wire
 from pydantic import TypeAdapter, ValidationError
-from pydantic_core import from_json
 
 ID_WITHIN_BYTES = 1_024
 _ID = rb'(-?\d{1,18}|"[^"\\]{1,128}")'
@@ -18,6 +17,7 @@ _FLAT = rb'"(?:jsonrpc|method)"\s*:\s*"[^"\\]*"'
 _FIRST = re.compile(rb"\s*\{\s*(?:" + _FLAT + rb'\s*,\s*)*"id"\s*:\s*' + _ID + rb"\s*[,}]")
 _LAST = re.compile(rb',\s*"id"\s*:\s*' + _ID + rb"\s*(?:,\s*" + _FLAT + rb"\s*)*\}\s*\Z")
 _REQUEST_ID: TypeAdapter[int | str] = TypeAdapter(int | str)
+_VALUE: TypeAdapter[object] = TypeAdapter(object)
 
 
 def refusal_of(line: str) -> wire.JSONRPCError | None:
@@ -29,9 +29,10 @@ def refusal_of(line: str) -> wire.JSONRPCError | None:
     else:
         return None
     try:
-        value = from_json(line)
-    except ValueError as error:
-        return _error(wire.PARSE_ERROR, f"the line is not JSON: {error}; send one message a line")
+        value = _VALUE.validate_json(line)
+    except ValidationError as error:
+        why = error.errors(include_url=False)[0]["msg"]
+        return _error(wire.PARSE_ERROR, f"the line is not JSON ({why}); send one message a line")
     asked = value.get("id") if isinstance(value, dict) and "method" in value else None
     known = asked if isinstance(asked, int | str) and not isinstance(asked, bool) else None
     text = "the line is JSON but no JSON-RPC 2.0 message; see jsonrpc, id, method, params"
