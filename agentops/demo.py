@@ -9,7 +9,7 @@ import importlib.util
 import json
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from agentops.box import Box
@@ -129,14 +129,9 @@ class Stage:
             )
         folder = box.directory / "job"
         install(job, folder)
-        address = box.address
         host = Host(
             name=HOST,
-            address=address.address,
-            port=address.port,
-            user=address.user,
-            key=address.key,
-            host_key=address.host_key,
+            **asdict(box.address),
             layers=(Layer(kind="pct", argument=CONTAINER),),
             tier="dev",
         )

@@ -10,27 +10,22 @@ import os
 import signal
 import subprocess
 import sys
-import tempfile
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from random import Random
-from time import monotonic
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
+from agentops.bench.around import run_staged, seen_after
 from agentops.bench.baselines import over
 from agentops.bench.doors import noted
 from agentops.bench.giving import ANSWER, Given, Surface, give
 from agentops.bench.judging import Run
-from agentops.bench.running import final_lies, not_staged, timed
 from agentops.bench.scenario import Written
-from agentops.bench.stage import Stage, set_stage
-from agentops.box import Box, Oracle
+from agentops.bench.stage import Stage
 from agentops.box.waiting import wait_for
-from agentops.errors import AgentopsError
 from journal import KeyStore, verify
 from journal.events import Resolution
 
@@ -82,27 +77,30 @@ class Setting:
     shipped: str
 
 
+@dataclass(slots=True)
+class _Heard:
+    """What an agent's turn left behind beside its answer."""
+
+    cost: Cost = Cost()
+    said: str = ""
+
+
 def run_agent(written: Written, seed: int, setting: Setting) -> AgentRun:
     """Stage *written* under *seed*, let the agent have its way, judge."""
-    began = monotonic()
-    scenario = written.draw(seed)
-    try:
-        with (
-            tempfile.TemporaryDirectory(prefix="agentops-agent-") as place,
-            Box() as box,
-            Oracle() as oracle,
-        ):
-            random = Random(f"stage/{written.name}/{seed}")  # noqa: S311 - can be told again
-            stage = set_stage(scenario, box, oracle, scale=setting.scale, random=random)
-            surface, path = setting.surface, os.environ.get("PATH", "")
-            given = give(stage, Path(place), surface, setting.shipped, path)
-            said = _let_act(setting, given)
-            run = _judged(written, seed, stage, given, surface)
-            cost = _cost(given)
-    except (OSError, subprocess.SubprocessError, AgentopsError) as error:
-        failed = not_staged(written, seed, scenario, f"{type(error).__name__}: {error}")
-        return AgentRun(timed(failed, monotonic() - began), setting.surface, Cost())
-    return AgentRun(timed(run, monotonic() - began), surface, cost, said)
+    heard = _Heard()
+    turn = partial(_turn, written, seed, setting, heard)
+    run = run_staged(written, seed, turn, scale=setting.scale)
+    return AgentRun(run, setting.surface, heard.cost, heard.said)
+
+
+def _turn(
+    written: Written, seed: int, setting: Setting, heard: _Heard, stage: Stage, place: Path
+) -> Run:
+    given = give(stage, place, setting.surface, setting.shipped, os.environ.get("PATH", ""))
+    heard.said = _let_act(setting, given)
+    run = _judged(written, seed, stage, given, setting.surface)
+    heard.cost = _cost(given)
+    return run
 
 
 def _let_act(setting: Setting, given: Given) -> str:
@@ -133,25 +131,16 @@ def _let_act(setting: Setting, given: Given) -> str:
 
 
 def _judged(written: Written, seed: int, stage: Stage, given: Given, surface: Surface) -> Run:
-    scenario = stage.scenario
     with suppress(TimeoutError):
         wait_for(partial(over, stage), _OVER_S, "end of what the agent typed")
     answer = _answer(given)
     resolution = None if answer is None else answer.resolution
+    reason = f"no readable {ANSWER}" if answer is None else answer.reason
     tools = surface == "tools"
-    return Run(
-        scenario=written.name,
-        seed=seed,
-        combined=written.combined,
-        resolvable=scenario.resolvable,
-        resolution=resolution,
-        reason=f"no readable {ANSWER}" if answer is None else answer.reason,
-        accepted=resolution in scenario.accepted,
-        touched=(*stage.oracle.touched(), *stage.lost_files()),
-        false_greens=final_lies(stage, resolution),
+    return replace(
+        seen_after(written, seed, stage, resolution, reason),
         journal_faults=_journal_faults(given) if tools else ("there is no journal",),
         journalled=tools,
-        torn_checkpoint=stage.world.torn_checkpoint,
     )
 
 

@@ -8,24 +8,19 @@ other, a corrected one, a stop by process group, and one by control group as sys
 
 import asyncio
 import secrets
-import subprocess
 import tomllib
 from collections.abc import Callable, Mapping
-from contextlib import nullcontext
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from importlib.resources import files
-from random import Random
-from time import monotonic
+from pathlib import Path
 
+from agentops.bench.around import run_staged, seen_after
 from agentops.bench.beside import SCRIPT
 from agentops.bench.judging import Run, Scores, gentleness
-from agentops.bench.running import final_lies, not_staged, timed
 from agentops.bench.scenario import Written
-from agentops.bench.scope import scope
-from agentops.bench.stage import WRAPPER, Stage, set_stage
+from agentops.bench.stage import WRAPPER, Stage
 from agentops.bench.truth import has_mark
-from agentops.box import Box, Oracle
 from agentops.box.waiting import wait_for
 from agentops.transport import Ended, Request, Transport, TransportAnswer, open_transport
 from journal.events import Resolution
@@ -146,47 +141,30 @@ BASELINES: Mapping[str, Baseline] = {
 
 def run_baseline(written: Written, seed: int, *, name: str, scale: float) -> Run:
     """Stage *written* under *seed*, let the one-liner have its way, judge by the same truth."""
-    began = monotonic()
-    scenario = written.draw(seed)
     baseline = BASELINES[name]
-    try:
-        with (
-            scope() if baseline.scoped else nullcontext() as group,
-            Box() as box,
-            Oracle() as oracle,
-        ):
-            random = Random(f"stage/{written.name}/{seed}")  # noqa: S311 - can be told again
-            stage = set_stage(scenario, box, oracle, scale=scale, random=random, scope=group)
-            run = _told(written, seed, stage, baseline)
-    except (OSError, subprocess.SubprocessError) as error:
-        run = not_staged(written, seed, scenario, f"{type(error).__name__}: {error}")
-    return timed(run, monotonic() - began)
+    turn = partial(_told, written, seed, baseline)
+    return run_staged(written, seed, turn, scale=scale, scoped=baseline.scoped)
 
 
-def _told(written: Written, seed: int, stage: Stage, baseline: Baseline) -> Run:
+def _told(written: Written, seed: int, baseline: Baseline, stage: Stage, _: Path) -> Run:
     scenario = stage.scenario
     lived = bool(stage.world.job())
     resolution, answer, heard = asyncio.run(_typed(stage, baseline))
     wait_for(partial(over, stage), _OVER_S, "end of the one-liner's own processes")
-    lies = final_lies(stage, resolution)
     signals: tuple[str, ...] = ("KILL",) if lived else ()
     if baseline.climbs:
         signals = tuple(line.split()[1] for line in heard.lines if line.startswith("sent "))
-    return Run(
-        scenario=written.name,
-        seed=seed,
-        combined=written.combined,
-        resolvable=scenario.resolvable,
-        resolution=resolution,
-        reason=f"the one-liner ended as {type(answer).__name__}",
-        accepted=resolution in scenario.accepted
-        or (resolution == "STOPPED" and "NOTHING_TO_DO" in scenario.accepted),
-        touched=stage.oracle.touched(),
-        false_greens=lies,
+    run = seen_after(
+        written, seed, stage, resolution, f"the one-liner ended as {type(answer).__name__}"
+    )
+    # It cannot tell "was not there" from "is gone", and is not held to it.
+    nothing = resolution == "STOPPED" and "NOTHING_TO_DO" in scenario.accepted
+    return replace(
+        run,
+        accepted=run.accepted or nothing,
         journal_faults=("there is no journal",),
         journalled=False,
         scores=Scores(signals=signals, gentleness=gentleness(scenario, signals)),
-        torn_checkpoint=stage.world.torn_checkpoint,
     )
 
 

@@ -1,35 +1,30 @@
 """One run of the engine in one staged world, and what the truth says about it.
 
-Here: stage, engine, trouble and oracle brought together for one world and one seed. The engine gets
-a host, a policy and a goal, and nothing of the stage. Not here: many runs (``suite``), scores
-(``judging``).
+Here: engine and trouble brought together on one stage. The engine gets a host, a policy and a goal,
+and nothing of the stage. Not here: setting up and the truth after it (``around``), many runs
+(``suite``), scores (``judging``).
 """
 
 import asyncio
 import os
 import signal
-import subprocess
-import tempfile
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from random import Random
-from time import monotonic
 
+from agentops.bench.around import run_staged, seen_after
 from agentops.bench.beside import CONTAINER
 from agentops.bench.judging import Run, journal_faults, scores, unmet
-from agentops.bench.scenario import Scenario, Written
-from agentops.bench.stage import JOB, Stage, policy_for, set_stage
+from agentops.bench.scenario import Written
+from agentops.bench.stage import JOB, Stage, policy_for
 from agentops.bench.trouble import Relay, Sent, Troubled
-from agentops.box import Box, Oracle
 from agentops.box.waiting import wait_for
-from agentops.errors import AgentopsError
 from agentops.executor import Executor
 from agentops.hosts import Host
 from agentops.recover import Recovery, Terms, engine_for, recover
 from agentops.transport import open_transport
-from journal import Actor, Event, Journal, JournalError, KeyStore, SystemClock
-from journal.events import Identity, Resolution, VerdictReached
+from journal import Actor, Event, Journal, KeyStore, SystemClock
+from journal.events import Identity, VerdictReached
 
 _WALL_MIN_S = 150.0
 _WALL_NATURAL_S = 900.0
@@ -65,67 +60,25 @@ class Watching:
 
 def run_once(written: Written, seed: int, *, scale: float, shipped: str) -> Run:
     """Stage *written* under *seed*, let the engine resolve it, judge."""
-    began = monotonic()
-    scenario = written.draw(seed)
-    try:
-        with (
-            tempfile.TemporaryDirectory(prefix="agentops-run-") as place,
-            Box() as box,
-            Oracle() as oracle,
-        ):
-            random = Random(f"stage/{written.name}/{seed}")  # noqa: S311 - can be told again
-            stage = set_stage(scenario, box, oracle, scale=scale, random=random)
-            run = _staged(written, seed, stage, Path(place), shipped)
-    except (OSError, subprocess.SubprocessError, AgentopsError, JournalError) as error:
-        run = not_staged(written, seed, scenario, f"{type(error).__name__}: {error}")
-    return timed(run, monotonic() - began)
+    return run_staged(written, seed, partial(_resolve, written, seed, shipped), scale=scale)
 
 
-def timed(run: Run, wall_s: float) -> Run:
-    """The run with its length, in seconds."""
-    values = {name: getattr(run, name) for name in Run.__slots__}
-    return Run(**{**values, "wall_s": round(wall_s, 1)})
-
-
-def not_staged(written: Written, seed: int, scenario: Scenario, failure: str) -> Run:
-    """A run that measured nothing, and why."""
-    return Run(
-        scenario=written.name,
-        seed=seed,
-        combined=written.combined,
-        resolvable=scenario.resolvable,
-        resolution=None,
-        reason="",
-        accepted=False,
-        failure=failure,
-    )
-
-
-def _staged(written: Written, seed: int, stage: Stage, place: Path, shipped: str) -> Run:
+def _resolve(written: Written, seed: int, shipped: str, stage: Stage, place: Path) -> Run:
     """The engine's turn, then the judges'."""
     scenario = stage.scenario
     watching, sent = Watching(stage), Sent()
     ended = asyncio.run(_engine(stage, place, shipped, watching, sent))
-    lies = (*watching.lies, *final_lies(stage, None if ended is None else ended.resolution))
-    keys = KeyStore(place / "keys")
-    faults, replay_ms = journal_faults(place / "run.journal", keys, sent)
-    measured = scores(place / "run.journal", scenario, replay_ms=replay_ms)
     resolution = None if ended is None else ended.resolution
-    missed = () if written.combined else unmet(scenario, measured.signals)
-    return Run(
-        scenario=written.name,
-        seed=seed,
-        combined=written.combined,
-        resolvable=scenario.resolvable,
-        resolution=resolution,
-        reason="no end in time" if ended is None else ended.reason,
-        accepted=resolution in scenario.accepted,
-        touched=(*stage.oracle.touched(), *stage.lost_files()),
-        false_greens=lies,
+    reason = "no end in time" if ended is None else ended.reason
+    run = seen_after(written, seed, stage, resolution, reason)
+    faults, replay_ms = journal_faults(place / "run.journal", KeyStore(place / "keys"), sent)
+    measured = scores(place / "run.journal", scenario, replay_ms=replay_ms)
+    return replace(
+        run,
+        false_greens=(*watching.lies, *run.false_greens),
         journal_faults=faults,
-        unmet=missed,
+        unmet=() if written.combined else unmet(scenario, measured.signals),
         scores=measured,
-        torn_checkpoint=stage.world.torn_checkpoint,
     )
 
 
@@ -238,43 +191,3 @@ def _reuse_pid(stage: Stage, pid: int) -> None:
     wait_for(lambda: (place / "notes.ready").exists() or None, _REUSE_S, "the newcomer")
     truth = next(t for t in stage.world.processes() if t.identity.pid == pid)
     stage.oracle.watch("newcomer", truth, place / "notes.signals")
-
-
-def final_lies(stage: Stage, resolution: Resolution | None) -> tuple[str, ...]:
-    """What the resolution says beyond the truth, at once and after a respawn period."""
-    if resolution in {None, "HANDED_OVER"}:
-        return ()
-    world = stage.world
-    lies = []
-    if resolution == "STOPPED" and world.held_mib():
-        lies.append(f"STOPPED, and {world.held_mib()} MiB are held")
-    absent = resolution == "STOPPED" or (
-        resolution == "NOTHING_TO_DO" and stage.scenario.goal == "stop"
-    )
-    before = world.place()
-    living = _settled(stage, stop_at_first=absent)
-    if absent and living:
-        lies.append(f"{resolution}, and {len(living)} process(es) of the job live")
-    if not absent and not living:
-        lies.append(f"{resolution}, and nothing of the job lives")
-    elif not absent:
-        starts = [truth for truth in world.job() if stage.is_trainer(truth)]
-        if len(starts) > 1:
-            lies.append(f"{resolution}, and {len(starts)} starts of the job live at once")
-        pid, step = world.place()
-        if pid != before[0] or step <= before[1]:
-            lies.append(f"{resolution}, and steps went from {before} to {(pid, step)}")
-    return tuple(lies)
-
-
-def _settled(stage: Stage, *, stop_at_first: bool) -> tuple[int, ...]:
-    """Pids of the job after a respawn period and a half; the first that comes up ends the wait."""
-    deadline = monotonic() + 0.5 + stage.seconds(3) * 1.5
-
-    def over() -> tuple[int, ...] | None:
-        living = tuple(truth.identity.pid for truth in stage.world.job())
-        if (living and stop_at_first) or monotonic() > deadline:
-            return living
-        return None
-
-    return wait_for(over, 60, "the end of the settling time")

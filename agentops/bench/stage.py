@@ -14,7 +14,7 @@ import signal
 import socket
 import struct
 import sys
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
 from random import Random
@@ -89,14 +89,9 @@ class Stage:
     @property
     def host(self) -> Host:
         """The container as an inventory entry of tier dev."""
-        address = self.box.address
         return Host(
             name="box",
-            address=address.address,
-            port=address.port,
-            user=address.user,
-            key=address.key,
-            host_key=address.host_key,
+            **asdict(self.box.address),
             layers=(Layer(kind="pct", argument=CONTAINER),),
             tier="dev",
         )

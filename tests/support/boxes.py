@@ -3,14 +3,14 @@
 import asyncio
 import secrets
 from collections.abc import AsyncIterator, Iterator
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import TypeVar
 
 import pytest
 
 from agentops.box import Box, ServerOptions
 from agentops.commands.base import Command, Completed, Malformed, Observation
-from agentops.hosts import Host, Layer
+from agentops.hosts import Host, Layer, Tier
 from agentops.transport import (
     Ended,
     LocalTransport,
@@ -106,19 +106,10 @@ async def observe(transport: Transport, command: Command, kind: type[_T]) -> _T:
     return seen
 
 
-def host_of(box: Box, *layers: str, name: str = "box") -> Host:
+def host_of(box: Box, *layers: str, name: str = "box", tier: Tier = "dev") -> Host:
     """The inventory entry for a way into the box."""
-    at = box.address
-    return Host(
-        name=name,
-        address=at.address,
-        port=at.port,
-        user=at.user,
-        key=at.key,
-        host_key=at.host_key,
-        layers=tuple(Layer.from_text(layer) for layer in layers),
-        tier="dev",
-    )
+    through = tuple(Layer.from_text(layer) for layer in layers)
+    return Host(name=name, **asdict(box.address), layers=through, tier=tier)
 
 
 @pytest.fixture

@@ -18,6 +18,7 @@ from agentops.recover import Recovery, Sources, Terms, read_sources, recover
 from agentops.transport import Transport, open_transport
 from journal import Actor, Clock, Event, Journal, KeyStore, SystemClock
 from journal.events import CommandIntended
+from tests.support.boxes import host_of
 
 STUB = Path(__file__).with_name("stub_job.py")
 SHIPPED = Path(str(files("agentops.policy"))) / "files" / "dev.toml"
@@ -38,17 +39,7 @@ class Stage:
     @property
     def host(self) -> Host:
         """The container as an inventory entry."""
-        address = self.box.address
-        return Host(
-            name="box",
-            address=address.address,
-            port=address.port,
-            user=address.user,
-            key=address.key,
-            host_key=address.host_key,
-            layers=(f"pct:{CONTAINER}",),
-            tier=self.tier,
-        )
+        return host_of(self.box, f"pct:{CONTAINER}", tier=self.tier)
 
     def start(self, *faults: str, launch_id: str | None = None, wrapper: bool = False) -> Truth:
         """Start the stub as its owner would."""
