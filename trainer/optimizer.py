@@ -1,22 +1,20 @@
-"""AdamW over float32 masters, gradient clipping, and the learning rate of a step.
+"""A module's float32 masters, their optimizer's state by name, and the learning rate of a step.
 
 The drafter computes in its own precision; the masters are what is trained. With bfloat16 alone a
 norm's gain stops moving once the step is below its last bit (2^-8 of its value). When the drafter
-is float32 it is its own master, and nothing is copied. Saving is ``trainer.checkpoint``'s.
+is float32 it is its own master, and nothing is copied. The step itself is ``trainer.kernels``',
+saving is ``trainer.checkpoint``'s.
 """
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
 
 import torch
 from torch import Tensor, nn
-from torch.optim.adamw import adamw as torch_adamw
 
 from trainer.config import OptimizerSettings
 from trainer.errors import CheckpointError
-from trainer.kernels.choice import is_fused
+from trainer.kernels.choice import adamw
 
 
 def learning_rate(settings: OptimizerSettings, step: int, steps: int) -> float:
@@ -50,70 +48,6 @@ class Stepped:
     grad_norm: Tensor
 
 
-class AdamW(Protocol):
-    """Steps masters by their copies' gradients; two forms give the same numbers.
-
-    ``rate`` and ``count`` (steps so far) are scalars; the moments are in the masters' order, and
-    empty until they are made.
-    """
-
-    rate: Tensor
-    count: Tensor
-    first: list[Tensor]
-    second: list[Tensor]
-
-    def make_moments(self) -> None:
-        """Create the moments, at zero steps, unless they exist."""
-        ...
-
-    def step(self) -> Tensor:
-        """Clip, step, copy; a copy without a gradient stays. The norm before clipping."""
-        ...
-
-
-class EagerAdamW:
-    """Torch's AdamW, with clipping before it and copying after it."""
-
-    def __init__(
-        self, masters: Sequence[Tensor], copies: Sequence[Tensor], settings: OptimizerSettings
-    ) -> None:
-        self._masters, self._copies, self._settings = masters, copies, settings
-        self.rate = torch.zeros((), dtype=torch.float64)
-        self.count = torch.zeros(())
-        self.first: list[Tensor] = []
-        self.second: list[Tensor] = []
-
-    def make_moments(self) -> None:
-        """See :class:`AdamW`."""
-        if not self.first:
-            self.first = [torch.zeros_like(each) for each in self._masters]
-            self.second = [torch.zeros_like(each) for each in self._masters]
-
-    @torch.no_grad()
-    def step(self) -> Tensor:
-        """See :class:`AdamW`."""
-        self.make_moments()
-        settings = self._settings
-        given = [place for place, copy in enumerate(self._copies) if copy.grad is not None]
-        slopes = [slope.float() for copy in self._copies if (slope := copy.grad) is not None]
-        norm = nn.utils.get_total_norm(slopes)
-        clip = (settings.clip_norm / (norm + 1e-6)).clamp(max=1.0)
-        masters, first, second = (
-            [held[place] for place in given] for held in (self._masters, self.first, self.second)
-        )
-        torch_adamw(
-            masters, [slope * clip for slope in slopes], first, second, [],
-            [self.count.clone() for _ in given], foreach=False, amsgrad=False,
-            beta1=settings.beta1, beta2=settings.beta2, lr=float(self.rate),
-            weight_decay=settings.weight_decay, eps=settings.epsilon, maximize=False,
-        )  # fmt: skip
-        self.count += 1
-        for place in given:
-            if self._copies[place] is not self._masters[place]:
-                self._copies[place].copy_(self._masters[place])
-        return norm
-
-
 class MasterOptimizer:
     """Trains float32 masters of a module's parameters and copies them back."""
 
@@ -127,11 +61,7 @@ class MasterOptimizer:
             for name, parameter in self._named.items()
         }
         masters, copies = list(self.masters.values()), list(self._named.values())
-        self._adamw: AdamW = (
-            _fused(masters, copies, settings)
-            if is_fused(masters[0].device.type)
-            else EagerAdamW(masters, copies, settings)
-        )
+        self._adamw = adamw(masters, copies, settings)
 
     def step(self, rate: float) -> Stepped:
         """Clip, step at this rate, copy to the module, forget the gradients."""
@@ -193,11 +123,3 @@ class MasterOptimizer:
                 self._adamw.count.copy_(tensors[f"step.{name}"])
                 if master is not self._named[name]:
                     self._named[name].copy_(master)
-
-
-def _fused(
-    masters: Sequence[Tensor], copies: Sequence[Tensor], settings: OptimizerSettings
-) -> "AdamW":
-    from trainer.kernels.adamw import FusedAdamW  # noqa: PLC0415 - a CPU host may lack Triton
-
-    return FusedAdamW(masters, copies, settings)

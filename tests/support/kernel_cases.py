@@ -18,10 +18,10 @@ from trainer.config import OptimizerSettings
 from trainer.kernels.adamw import FusedAdamW
 from trainer.kernels.anchors import Tile, Tiles, tile_mask
 from trainer.kernels.anchors_backward import attend
+from trainer.kernels.descent import EagerAdamW
 from trainer.kernels.layers import FusedLayerMath
 from trainer.kernels.pointwise import EagerLayerMath
 from trainer.mask import Layout, MaskRule, dense_mask
-from trainer.optimizer import EagerAdamW
 
 Function = Callable[..., Tensor | tuple[Tensor, ...]]
 TOLERANCE = {torch.float32: 1e-5, torch.bfloat16: 1.5e-2}

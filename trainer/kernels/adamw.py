@@ -1,61 +1,31 @@
 """AdamW over float32 masters as one Triton pass: clip, moments, master and the low-precision copy.
 
 28 bytes of traffic a parameter, which is all that it must move. Bias corrections, the clip's
-factor and the rate are read from the device, so that a graph can replay a step. The twin is
-torch's own AdamW; whose turn it is, is ``trainer.optimizer``'s.
+factor and the rate are read from the device, so that a graph can replay a step. What is kept from
+step to step, and the twin, are ``trainer.kernels.descent``'s.
 """
 
 from collections.abc import Sequence
-from typing import Protocol
 
 import torch
 import triton
 import triton.language as tl
 from torch import Tensor
 
+from trainer.kernels.descent import AdamW, Settings
+
 _BLOCK = 4096
 _WARPS = 8
 
 
-class Settings(Protocol):
-    """What a step reads of the optimiser's settings; ``trainer.config`` has them."""
-
-    @property
-    def beta1(self) -> float: ...  # noqa: D102 - the names of the paper
-    @property
-    def beta2(self) -> float: ...  # noqa: D102
-    @property
-    def epsilon(self) -> float: ...  # noqa: D102
-    @property
-    def weight_decay(self) -> float: ...  # noqa: D102
-    @property
-    def clip_norm(self) -> float: ...  # noqa: D102
-
-
-class FusedAdamW:
-    """See ``AdamW`` in ``trainer.optimizer``.
-
-    Args:
-        masters: float32.
-        copies: What the model computes with, in the same order; a copy may be its master.
-        settings: Betas, epsilon, decoupled weight decay (a share of the rate), clipping norm.
-    """
+class FusedAdamW(AdamW):
+    """A pass a parameter; rate and count stay on the masters' device."""
 
     def __init__(
         self, masters: Sequence[Tensor], copies: Sequence[Tensor], settings: Settings
     ) -> None:
-        self._masters, self._copies, self._settings = masters, copies, settings
-        device = masters[0].device
-        self.rate = torch.zeros((), device=device)
-        self.count = torch.zeros((), device=device)
-        self.first: list[Tensor] = []
-        self.second: list[Tensor] = []
-
-    def make_moments(self) -> None:
-        """See ``AdamW``."""
-        if not self.first:
-            self.first = [torch.zeros_like(each) for each in self._masters]
-            self.second = [torch.zeros_like(each) for each in self._masters]
+        rate, count = (torch.zeros((), device=masters[0].device) for _ in range(2))
+        super().__init__(masters, copies, settings, rate=rate, count=count)
 
     @torch.no_grad()
     def step(self) -> Tensor:

@@ -2,9 +2,12 @@
 
 import functools
 import importlib.util
+from collections.abc import Sequence
 
 import torch
+from torch import Tensor
 
+from trainer.kernels.descent import AdamW, EagerAdamW, Settings
 from trainer.kernels.eager import EagerRowMath, RowMath
 from trainer.kernels.pointwise import EagerLayerMath, LayerMath
 
@@ -31,3 +34,12 @@ def layer_math(device: torch.device) -> LayerMath:
 
         return FusedLayerMath()
     return EagerLayerMath()
+
+
+def adamw(masters: Sequence[Tensor], copies: Sequence[Tensor], settings: Settings) -> AdamW:
+    """The fastest optimizer step for the masters' device."""
+    if is_fused(masters[0].device.type):
+        from trainer.kernels.adamw import FusedAdamW  # noqa: PLC0415 - as above
+
+        return FusedAdamW(masters, copies, settings)
+    return EagerAdamW(masters, copies, settings)
