@@ -18,7 +18,7 @@ from pydantic import JsonValue
 from journal.blobs import Output
 from journal.events import JsonObject, KeyRotated, Payload, Sealed, SegmentStarted, SessionStarted
 from journal.lines import canonical, check, encoded
-from journal.secret_signs import may_hold_secrets
+from journal.secret_signs import may_assign_secrets, may_hold_secrets
 
 _NAMES = (
     r"(?:[A-Za-z0-9_-]*[_-])?"
@@ -140,11 +140,16 @@ def text_without_secrets(text: str, counts: Counter[str]) -> str:
         text = _HEADER.sub(_second("header", counts), text)
     if any(prefix in text for prefix in _PREFIXES):
         text = _FORMATS.sub(_whole("token_format", counts), text)
-    if any(part in low for part in _NAME_PARTS):
+    if any(part in low for part in _NAME_PARTS) and may_assign_secrets(text):
         text = _ASSIGNMENT.sub(_second("assignment", counts), text)
-    if len(text) >= _DENSE_LETTERS and max(map(len, text.split()), default=0) >= _DENSE_LETTERS:
+    if len(text) >= _DENSE_LETTERS and any(map(_holds_dense, text.split())):
         text = _DENSE.sub(_dense(counts), text)
     return text
+
+
+def _holds_dense(word: str) -> bool:
+    """Whether a word between white space could hold a dense secret; long ones are few."""
+    return len(word) >= _DENSE_LETTERS and _DENSE.search(word) is not None
 
 
 def _value(name: str, value: JsonValue, counts: Counter[str]) -> JsonValue:

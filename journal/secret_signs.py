@@ -29,6 +29,13 @@ _FORMATS = (
 )  # fmt: skip
 
 
+# Where the rule for assignments could strike: all of its names, without what follows the sign.
+_ASSIGNED = (
+    "(?i:password|passwd|passphrase|secret(?:[_-]key)?|api[_-]?key|access[_-]?key|private[_-]?key|"
+    r'credentials?|authorization|token)(?:=|"?[\s\x1c-\x1f]?:)'
+)
+
+
 def may_hold_secrets(text: bytes) -> bool:
     """Whether any rule could strike in this UTF-8 text, plain or inside JSON; False is certain.
 
@@ -40,6 +47,24 @@ def may_hold_secrets(text: bytes) -> bool:
     if _signs().validator.isinstance_python(text):
         return True
     return not (text.isascii() or _is_utf8(text))
+
+
+def may_assign_secrets(text: str) -> bool:
+    """Whether the rule for assignments could strike in this text; False is certain.
+
+    The rule itself costs a hundred times as much, and the scripts that commands send are long.
+
+    >>> may_assign_secrets("key = 1"), may_assign_secrets("api_key=1")
+    (False, True)
+    """
+    if _assignments().validator.isinstance_python(text):
+        return True
+    return not (text.isascii() or _is_whole(text))
+
+
+@cache
+def _assignments() -> TypeAdapter[str]:
+    return TypeAdapter(Annotated[str, StringConstraints(pattern=_ASSIGNED)])
 
 
 @cache
@@ -64,5 +89,14 @@ def _is_utf8(text: bytes) -> bool:
     try:
         text.decode()
     except UnicodeDecodeError:
+        return False
+    return True
+
+
+def _is_whole(text: str) -> bool:
+    """Whether it has no lone surrogate, which the engine would not look at."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
         return False
     return True

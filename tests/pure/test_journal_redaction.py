@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from journal.blobs import Output
 from journal.lines import canonical
-from journal.redaction import Redactor, _value, text_without_secrets
-from journal.secret_signs import may_hold_secrets
+from journal.redaction import _ASSIGNMENT, _DENSE, Redactor, _value, text_without_secrets
+from journal.secret_signs import may_assign_secrets, may_hold_secrets
 from tests.support.journals import intended
 
 PARTS = ("hunter2", "s3cr3t")
@@ -143,6 +143,24 @@ def test_what_a_rule_strikes_shows_in_the_text_and_in_its_json(text: str) -> Non
     text_without_secrets(text, counts)
     looks = may_hold_secrets(text.encode()), may_hold_secrets(canonical(text))
     assert not counts or looks == (True, True)
+
+
+@given(st.lists(SHAPES, min_size=1, max_size=6).map("".join))
+def test_the_look_before_a_slow_rule_misses_nothing_that_the_rule_would_strike(text: str) -> None:
+    if _ASSIGNMENT.search(text):
+        assert may_assign_secrets(text)
+    assert bool(_DENSE.search(text)) == any(map(_DENSE.search, text.split()))
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["HF_TOKEN=a", "password=a", 'PASSWD" : "a', "api-key\x1c:a", "api_key:a", "secret-key\u2003:a",
+     "access_key=a", "private_key=a", "credential=a", "authorization=a", "passphra\u017fe=a",
+     "\udcff api_key=a"],
+)  # fmt: skip
+def test_each_name_of_an_assignment_shows_in_the_look_before_its_rule(text: str) -> None:
+    assert _ASSIGNMENT.search(text)
+    assert may_assign_secrets(text)
 
 
 @pytest.mark.parametrize(
