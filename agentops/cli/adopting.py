@@ -6,6 +6,7 @@ import tomllib
 from pathlib import Path
 
 from agentops.cli.context import add_journal_option, add_json_option, open_journal, settings_for
+from agentops.cli.doors import open_door
 from agentops.cli.policies import policy_for
 from agentops.cli.printing import emit, say
 from agentops.cli.status import Status
@@ -18,8 +19,6 @@ from agentops.hosts import Host
 from agentops.policy import PolicyState, parse_policy
 from agentops.policy.config import Job
 from agentops.policy.ledger import Terms
-from agentops.transport import connector
-from journal import SystemClock
 
 
 def register(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
@@ -39,14 +38,7 @@ def _adopt(arguments: argparse.Namespace) -> Status:
     host = settings.inventory.get(arguments.host)
     config, _ = policy_for(settings)
     with open_journal(settings) as journal:
-        executor = Executor(
-            journal,
-            clock=SystemClock(),
-            config=config,
-            connect=connector(settings.inventory),
-            leases=settings.places.leases,
-        )
-        seen = asyncio.run(_inspect(executor, host, arguments.pid))
+        seen = asyncio.run(_inspect(open_door(settings, journal, config), host, arguments.pid))
     if not isinstance(seen, ProcessInspected):
         say("agentops: the process could not be inspected; see agentops log")
         return Status.CANNOT_SAY

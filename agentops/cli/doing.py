@@ -18,6 +18,7 @@ from agentops.cli.context import (
     resolve_incident,
     settings_for,
 )
+from agentops.cli.doors import open_door
 from agentops.cli.fetching import fetch_whole
 from agentops.cli.policies import policy_for
 from agentops.cli.printing import console, emit, say, shown
@@ -29,7 +30,6 @@ from agentops.errors import UsageError
 from agentops.executor import Executed, Executor
 from agentops.hosts import Host
 from agentops.recover.approving import open_questions
-from agentops.transport import connector
 from agentops.transport.fleet import AT_ONCE_DEFAULT
 from journal import Journal, SystemClock
 
@@ -98,13 +98,7 @@ def _do(arguments: argparse.Namespace) -> Status:
         incident = None
         if arguments.incident is not None:
             incident = resolve_incident(journal.reader(), arguments.incident)
-        executor = Executor(
-            journal,
-            clock=SystemClock(),
-            config=config,
-            connect=connector(settings.inventory),
-            leases=settings.places.leases,
-        )
+        executor = open_door(settings, journal, config)
         wishes = [Wish(command, one, arguments.reason, incident) for one in hosts]
 
         async def act(wish: Wish) -> Executed | Waits:

@@ -3,7 +3,6 @@
 import argparse
 import asyncio
 from collections.abc import Awaitable
-from pathlib import Path
 
 from agentops.cli.account import Account
 from agentops.cli.context import (
@@ -13,13 +12,11 @@ from agentops.cli.context import (
     resolve_incident,
     settings_for,
 )
-from agentops.cli.policies import policy_for
+from agentops.cli.doors import job_meant, open_door
 from agentops.cli.printing import console, emit, say
 from agentops.cli.status import Status, of_resolution
-from agentops.errors import ConfigError
 from agentops.executor import Executor
-from agentops.recover import Recovery, Terms, engine_for, read_sources, recover
-from agentops.transport import connector
+from agentops.recover import Recovery, Terms, engine_for, recover
 from journal import SystemClock
 
 
@@ -42,44 +39,28 @@ def register(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") ->
 
 def _recover(arguments: argparse.Namespace) -> Status:
     settings = settings_for(arguments)
-    host = settings.inventory.get(arguments.host)
-    config, source = policy_for(settings)
-    if arguments.job not in config.job:
-        known = ", ".join(sorted(config.job)) or "none"
-        raise ConfigError(
-            f"{source}: job {arguments.job!r} is not in it (it has: {known}); add"
-            f" [job.{arguments.job}]"
-        )
-    folder = Path.cwd() if settings.policy is None else settings.policy.parent
-    config, sources = read_sources(config, folder)
+    meant = job_meant(settings, arguments.job, arguments.host)
     account = Account(console(to_stderr=arguments.json))
     terms = Terms(goal="stop" if arguments.stop else "recover", shadow=arguments.shadow)
     with keep_journal(settings) as journal:
         incident = None
         if arguments.incident is not None:
             incident = resolve_incident(journal.reader(), arguments.incident)
-        executor = Executor(
-            journal,
-            clock=SystemClock(),
-            config=config,
-            connect=connector(settings.inventory),
-            actor=engine_for(journal.actor),
-            leases=settings.places.leases,
-        )
+        executor = open_door(settings, journal, meant.config, actor=engine_for(journal.actor))
         recovery = asyncio.run(
             _run(
                 executor,
                 recover(
-                    arguments.job,
-                    host,
+                    meant.job,
+                    meant.host,
                     executor=executor,
                     journal=journal,
                     clock=SystemClock(),
-                    config=config,
-                    sources=sources,
+                    config=meant.config,
+                    sources=meant.sources,
                     terms=terms,
                     incident=incident,
-                    source=source,
+                    source=meant.source,
                     on_event=account.tell,
                 ),
             )

@@ -5,20 +5,16 @@ import asyncio
 import json
 import shlex
 import subprocess
-from pathlib import Path
 
 from agentops.cli.account import Account
 from agentops.cli.context import add_journal_option, add_json_option, keep_journal, settings_for
-from agentops.cli.policies import policy_for
+from agentops.cli.doors import Meant, job_meant, open_door
 from agentops.cli.printing import console, emit, say
 from agentops.cli.status import Status
-from agentops.config import Settings
-from agentops.errors import ConfigError
 from agentops.executor import Executor
-from agentops.recover import Recovery, Terms, engine_for, read_sources, recover
+from agentops.recover import Recovery, Terms, engine_for, recover
 from agentops.recover.loop import rest
 from agentops.recover.watching import Notice, Rounds, Watched, watch
-from agentops.transport import open_transport
 from journal import Journal, SystemClock
 
 _NOTIFY_TIMEOUT_S = 30
@@ -43,8 +39,10 @@ def register(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") ->
 
 def _watch(arguments: argparse.Namespace) -> Status:
     settings = settings_for(arguments)
+    meant = job_meant(settings, arguments.job, arguments.host)
     with keep_journal(settings) as journal:
-        seen = asyncio.run(_rounds(arguments, settings, journal))
+        executor = open_door(settings, journal, meant.config, actor=engine_for(journal.actor))
+        seen = asyncio.run(_rounds(arguments, meant, executor, journal))
     if arguments.json:
         emit(
             {
@@ -60,34 +58,22 @@ def _watch(arguments: argparse.Namespace) -> Status:
     return Status.DENIED if seen.resolutions["HANDED_OVER"] else Status.YES
 
 
-async def _rounds(arguments: argparse.Namespace, settings: Settings, journal: Journal) -> Watched:
-    host = settings.inventory.get(arguments.host)
-    config, source = policy_for(settings)
-    if arguments.job not in config.job:
-        raise ConfigError(f"{source}: job {arguments.job!r} is not in it; add [job.NAME]")
-    folder = Path.cwd() if settings.policy is None else settings.policy.parent
-    config, sources = read_sources(config, folder)
+async def _rounds(
+    arguments: argparse.Namespace, meant: Meant, executor: Executor, journal: Journal
+) -> Watched:
     account = Account(console(to_stderr=True))
-    executor = Executor(
-        journal,
-        clock=SystemClock(),
-        config=config,
-        connect=open_transport,
-        actor=engine_for(journal.actor),
-        leases=settings.places.leases,
-    )
 
     async def once() -> Recovery:
         return await recover(
-            arguments.job,
-            host,
+            meant.job,
+            meant.host,
             executor=executor,
             journal=journal,
             clock=SystemClock(),
-            config=config,
-            sources=sources,
+            config=meant.config,
+            sources=meant.sources,
             terms=Terms(shadow=arguments.shadow),
-            source=source,
+            source=meant.source,
             on_event=account.tell,
         )
 
@@ -97,7 +83,7 @@ async def _rounds(arguments: argparse.Namespace, settings: Settings, journal: Jo
             Rounds(arguments.every, arguments.mends, arguments.rounds),
             clock=SystemClock(),
             pause=rest,
-            tell=lambda notice: _tell(arguments.notify, arguments.job, host.name, notice),
+            tell=lambda notice: _tell(arguments.notify, meant.job, meant.host.name, notice),
         )
     finally:
         await executor.close()

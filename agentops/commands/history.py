@@ -37,7 +37,21 @@ class Recorded(Observation):
     status: Count | None
 
 
-class HostHistorySeen(Observation):
+class _Head(Observation):
+    """What the script says and the observation holds alike."""
+
+    boot_id: str
+    now_unix_ms: Count
+    booted_unix_ms: Count
+    wtmp: Source
+    wtmp_first_unix_ms: Count | None
+    ssh_log: Source
+    accounting: Source
+    own_address: str | None
+    own_port: Count | None
+
+
+class HostHistorySeen(_Head):
     """The records since the moment asked for, oldest first, the latest 1000 at most.
 
     A source is "read", "absent" or "denied"; of one that was not read nothing can be excluded.
@@ -45,29 +59,11 @@ class HostHistorySeen(Observation):
     connection comes from, None inside a container.
     """
 
-    boot_id: str
-    now_unix_ms: Count
-    booted_unix_ms: Count
-    wtmp: Source
-    wtmp_first_unix_ms: Count | None
-    ssh_log: Source
-    accounting: Source
-    own_address: str | None
-    own_port: Count | None
     total: Count
     records: tuple[Recorded, ...]
 
 
-class _Head(Observation):
-    boot_id: str
-    now_unix_ms: Count
-    booted_unix_ms: Count
-    wtmp: Source
-    wtmp_first_unix_ms: Count | None
-    ssh_log: Source
-    accounting: Source
-    own_address: str | None
-    own_port: Count | None
+class _Counted(_Head):
     rows: Count
 
 
@@ -107,7 +103,7 @@ class HostHistory(ScriptCommand):
         """One head, then the records."""
         if not rows:
             return Malformed("the head of the answer is missing")
-        head = _Head.model_validate(rows[0])
+        head = _Counted.model_validate(rows[0])
         records = tuple(Recorded.model_validate(row) for row in rows[1:])
         told = head.model_dump(exclude={"rows"})
         return HostHistorySeen(**told, total=head.rows, records=records)

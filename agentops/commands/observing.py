@@ -8,7 +8,7 @@ import json
 from collections.abc import Iterator, Mapping
 from typing import ClassVar, Literal
 
-from pydantic import Field, ValidationError
+from pydantic import Field
 
 from agentops.commands.base import Command, Completed, Malformed, Observation
 from agentops.commands.gpu import GpuProcesses, GpuProcessesSeen, GpuStatus, GpuStatusSeen
@@ -16,13 +16,11 @@ from agentops.commands.heartbeat import HeartbeatSeen, ReadHeartbeat
 from agentops.commands.host_probe import HostProbed, ProbeHost
 from agentops.commands.processes import ListProcesses, ProcessTable
 from agentops.commands.script import (
-    NO_PYTHON,
-    NO_PYTHON_STATUS,
     ScriptCommand,
     chosen_argv,
-    parse_rows,
     python_part,
     python_source,
+    whole_answer,
 )
 from agentops.commands.space import DiskFree, DiskFreeSeen, SharedMemory, SharedMemorySeen
 from agentops.commands.tmux import TmuxSeen, TmuxSessions
@@ -107,15 +105,11 @@ class Observe(Command):
 
     def parse(self, completed: Completed) -> Observed | Malformed:
         """Require the last line, then let each part's command read its own rows."""
-        if completed.exit_status == NO_PYTHON_STATUS:
-            return Malformed(NO_PYTHON)
-        if completed.exit_status != 0:
-            said = completed.stderr[-300:].decode("utf-8", "backslashreplace").strip()
-            return Malformed(f"the script ended with status {completed.exit_status}: {said}")
-        if completed.stdout_truncated:
-            return Malformed("the answer is longer than the capture limit")
+        whole = whole_answer(completed)
+        if isinstance(whole, Malformed):
+            return whole
         parts = self.parts()
-        sections = dict(_sections(completed.stdout))
+        sections = dict(_sections(whole))
         if sections.pop(None, None) != str(len(parts)):
             return Malformed("the last line of the answer is missing")
         seen: dict[str, Observation] = {}
@@ -123,22 +117,12 @@ class Observe(Command):
         if "heartbeat" in self.what and "heartbeat" not in parts:
             problems["heartbeat"] = "no heartbeat_path was given"
         for part, command in parts.items():
-            found = _read(command, sections.get(part, ""))
+            found = command.parse_lines(sections.get(part, "").encode("utf-8", "surrogateescape"))
             if isinstance(found, Malformed):
                 problems[part] = found.reason
             else:
                 seen[part] = found
         return Observed.model_validate({**seen, "problems": problems})
-
-
-def _read(command: ScriptCommand, text: str) -> Observation | Malformed:
-    rows = parse_rows(text.encode("utf-8", "surrogateescape"))
-    if isinstance(rows, Malformed):
-        return rows
-    try:
-        return command.read(rows)
-    except ValidationError as error:
-        return Malformed(f"the answer is wrong: {error.errors(include_url=False)[0]['msg']}")
 
 
 def _sections(stdout: bytes) -> Iterator[tuple[str | None, str]]:

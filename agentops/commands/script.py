@@ -99,14 +99,12 @@ class ScriptCommand(Command):
 
     def parse(self, completed: Completed) -> Observation | Malformed:
         """Require status 0 and the last line, then read the rows."""
-        if completed.exit_status == NO_PYTHON_STATUS:
-            return Malformed(NO_PYTHON)
-        if completed.exit_status != 0:
-            said = completed.stderr[-300:].decode("utf-8", "backslashreplace").strip()
-            return Malformed(f"the script ended with status {completed.exit_status}: {said}")
-        if completed.stdout_truncated:
-            return Malformed("the answer is longer than the capture limit")
-        rows = parse_rows(completed.stdout)
+        whole = whole_answer(completed)
+        return whole if isinstance(whole, Malformed) else self.parse_lines(whole)
+
+    def parse_lines(self, lines: bytes) -> Observation | Malformed:
+        """Require the last line, then read the rows."""
+        rows = parse_rows(lines)
         if isinstance(rows, Malformed):
             return rows
         try:
@@ -123,6 +121,18 @@ class ScriptCommand(Command):
         Raises:
             pydantic.ValidationError: a row is not what the script prints; nothing else is raised.
         """
+
+
+def whole_answer(completed: Completed) -> bytes | Malformed:
+    """All that a script printed, if it ended with status 0 and nothing was cut off."""
+    if completed.exit_status == NO_PYTHON_STATUS:
+        return Malformed(NO_PYTHON)
+    if completed.exit_status != 0:
+        said = completed.stderr[-300:].decode("utf-8", "backslashreplace").strip()
+        return Malformed(f"the script ended with status {completed.exit_status}: {said}")
+    if completed.stdout_truncated:
+        return Malformed("the answer is longer than the capture limit")
+    return completed.stdout
 
 
 def only(rows: Sequence[dict[str, object]]) -> dict[str, object]:

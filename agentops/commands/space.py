@@ -11,7 +11,31 @@ from agentops.commands.script import ScriptCommand
 from journal.events import Effect, Retry
 
 
-class Segment(Observation):
+class _Room(Observation):
+    """The file system, as the script says it and the observation holds it."""
+
+    total_bytes: Count
+    free_bytes: Count
+    files: Count
+    sees_all: bool
+
+
+class _File(Observation):
+    """A file, as the script says it and the observation holds it."""
+
+    name: str
+    size_bytes: Count
+    used_bytes: Count
+    uid: Count
+    age_s: Count
+    inode: Count
+    held_by: tuple[Count, ...]
+    held_since_ticks: tuple[Count, ...]
+    creator_pid: Count | None
+    creator_alive: bool | None
+
+
+class Segment(_File):
     """One file of /dev/shm. held_by are pids that map it or have it open.
 
     held_since_ticks are their start ticks, in the same order; 0 for one that has ended meanwhile.
@@ -19,47 +43,13 @@ class Segment(Observation):
     is True only if all processes could be seen and none holds it.
     """
 
-    name: str
-    size_bytes: Count
-    used_bytes: Count
-    uid: Count
-    age_s: Count
-    inode: Count
-    held_by: tuple[Count, ...]
-    held_since_ticks: tuple[Count, ...]
-    creator_pid: Count | None
-    creator_alive: bool | None
     orphaned: bool
 
 
-class SharedMemorySeen(Observation):
+class SharedMemorySeen(_Room):
     """The file system and its files, largest first, 2000 at most."""
 
-    total_bytes: Count
-    free_bytes: Count
-    files: Count
-    sees_all: bool
     segments: tuple[Segment, ...]
-
-
-class _Shm(Observation):
-    total_bytes: Count
-    free_bytes: Count
-    files: Count
-    sees_all: bool
-
-
-class _RawSegment(Observation):
-    name: str
-    size_bytes: Count
-    used_bytes: Count
-    uid: Count
-    age_s: Count
-    inode: Count
-    held_by: tuple[Count, ...]
-    held_since_ticks: tuple[Count, ...]
-    creator_pid: Count | None
-    creator_alive: bool | None
 
 
 class SharedMemory(ScriptCommand):
@@ -85,10 +75,10 @@ class SharedMemory(ScriptCommand):
         """The file system's row, then one a file."""
         if not rows:
             return Malformed("the file system's row is missing")
-        head = _Shm.model_validate(rows[0])
+        head = _Room.model_validate(rows[0])
         segments = []
         for row in rows[1:]:
-            raw = _RawSegment.model_validate(row)
+            raw = _File.model_validate(row)
             orphaned = head.sees_all and not raw.held_by
             segments.append(Segment(orphaned=orphaned, **raw.model_dump()))
         return SharedMemorySeen(**head.model_dump(), segments=tuple(segments))

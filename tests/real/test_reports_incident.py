@@ -9,12 +9,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from pydantic import JsonValue, ValidationError
 
 from agentops.box.box import Box
 from agentops.box.waiting import wait_for
-from agentops.commands import COMMANDS, Completed
-from agentops.commands.base import Malformed
+from agentops.cli.playing import parse
 from journal import Reader
 from reports.build import build_report
 from reports.compliance import Surroundings, comply, unexplained
@@ -23,7 +21,7 @@ from reports.lint import lint
 from reports.predicates import registry
 from reports.render.html import render_html
 from reports.render.markdown import render_markdown
-from reports.replay import Recorded, cast, reparse
+from reports.replay import cast, reparse
 from tests.support.recovering import stage
 
 NOTEBOOKS = Path(__file__).parents[2] / "notebooks"
@@ -45,28 +43,6 @@ def incident(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Reader]:
         wait_for(lambda: beat.exists() or None, 20, "a heartbeat")
         asyncio.run(place.recover())
         yield Reader.open(place.journal)
-
-
-def parse(recorded: Recorded) -> tuple[int, JsonValue] | None:
-    """The parsers of today."""
-    kind = COMMANDS.get(recorded.command)
-    if kind is None:
-        return None
-    try:
-        command = kind.model_validate_json(json.dumps(recorded.arguments))
-    except ValidationError:
-        return None  # deploy_files records digests of its files, not their bytes
-    completed = Completed(
-        recorded.exit_status,
-        recorded.stdout,
-        recorded.stderr,
-        recorded.stdout_truncated,
-        recorded.stderr_truncated,
-    )
-    seen = command.parse(completed)
-    if isinstance(seen, Malformed):
-        return kind.parser_version, {"malformed": seen.reason}
-    return kind.parser_version, seen.model_dump(mode="json")
 
 
 def test_all_claims_hold_and_the_linter_finds_nothing(incident: Reader) -> None:
