@@ -111,7 +111,7 @@ class BlobWriter:
         if len(record) > OWN_FILE_BYTES:
             name = f"{self._random(8).hex()}.blob"
             make_folder(self._folder)
-            own = AppendFile(self._folder / name, self._disk)
+            own = AppendFile(self._folder / name, self._disk, room=0)
             try:
                 own.write(record)
                 own.wait_durable(own.size)

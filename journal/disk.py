@@ -2,13 +2,16 @@
 
 ``AppendFile`` is the group commit: many threads write, one syncs for all of them, and nobody is
 told "durable" before the bytes are. A failed write or sync marks the file failed for good; the
-owner opens a new one after cutting off what was never acknowledged. Not here: what the bytes mean.
+owner opens a new one after cutting off what was never acknowledged. Where the file system can, a
+file is laid out ahead in zeros: a sync that need not record a new size takes a fifth less time.
+``docs/decisions/0021-lay-segments-out-ahead.md`` has the numbers. Not here: what the bytes mean.
 """
 
 import fcntl
 import os
 import sys
 import threading
+from contextlib import suppress
 from pathlib import Path
 from typing import Protocol
 
@@ -16,13 +19,22 @@ from journal.errors import WriteFailed
 
 FILE_MODE = 0o600
 FOLDER_MODE = 0o700
+ROOM_BYTES = 256 << 10  # laid out at a time: some 250 events, and quick to read over
+_BLOCK_BYTES = 16 << 10
 
 
 class Disk(Protocol):
-    """The two calls that can fail on a disk, as a seam."""
+    """The calls that can fail on a disk, as a seam."""
+
+    def reserve(self, descriptor: int, start: int, end: int) -> None:
+        """Lay the file out up to *end*, in zeros from *start* on, its present size, or do nothing.
+
+        Raises:
+            OSError: No space, or not on this file system.
+        """
 
     def write(self, descriptor: int, data: bytes) -> int:
-        """Append; gives how many bytes were taken."""
+        """Write where the descriptor stands; gives how many bytes were taken."""
 
     def sync(self, descriptor: int) -> None:
         """Return once the file's bytes and size are on stable storage."""
@@ -31,8 +43,17 @@ class Disk(Protocol):
 class SystemDisk:
     """The operating system's own calls."""
 
+    def reserve(self, descriptor: int, start: int, end: int) -> None:
+        """Lay the file out up to *end*, in zeros from *start* on, its present size, or do nothing.
+
+        Raises:
+            OSError: No space, or not on this file system.
+        """
+        if sys.platform != "darwin":  # which has no such call
+            os.posix_fallocate(descriptor, start, end - start)
+
     def write(self, descriptor: int, data: bytes) -> int:
-        """Append; gives how many bytes were taken."""
+        """Write where the descriptor stands; gives how many bytes were taken."""
         return os.write(descriptor, data)
 
     def sync(self, descriptor: int) -> None:
@@ -46,18 +67,25 @@ class SystemDisk:
 class AppendFile:
     """One file, appended to by the threads of one process, synced for all of them at once.
 
+    begin is where it goes on, by default at its end; behind that may be zeros only. room is how far
+    it is laid out ahead; closing cuts off what was not used.
+
     Attributes:
         size: Bytes written, durable or not.
         durable: Bytes known to be on stable storage.
         failed: The error that ended this file's use, or None.
     """
 
-    def __init__(self, path: Path, disk: Disk) -> None:
+    def __init__(
+        self, path: Path, disk: Disk, *, begin: int | None = None, room: int = ROOM_BYTES
+    ) -> None:
         self.path = path
         self._disk = disk
+        self._room = room
+        self._process = os.getpid()
         self._turn = threading.Condition()
         self._syncing = False
-        flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC
+        flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC
         existed = path.exists()
         try:
             self._descriptor = os.open(path, flags, FILE_MODE)
@@ -65,7 +93,9 @@ class AppendFile:
                 sync_folder(path.parent)
         except OSError as error:
             raise WriteFailed(f"cannot open {path} for appending: {error.strerror}") from error
-        self.size = self.durable = os.fstat(self._descriptor).st_size
+        self._laid = os.fstat(self._descriptor).st_size
+        self.size = self.durable = self._laid if begin is None else begin
+        os.lseek(self._descriptor, self.size, os.SEEK_SET)
         self.failed: OSError | None = None
 
     def write(self, data: bytes) -> int:
@@ -77,6 +107,8 @@ class AppendFile:
         with self._turn:
             self._refuse_if_failed()
             offset = self.size
+            if offset + len(data) > self._laid:
+                self._lay_out(offset + len(data) + self._room)
             try:
                 taken = self._disk.write(self._descriptor, data)
                 while taken < len(data):
@@ -102,13 +134,35 @@ class AppendFile:
                     self._sync_once()
 
     def close(self) -> None:
-        """Let go of the descriptor, after a sync under way has ended; nothing more is synced."""
+        """Let go of the descriptor, after a sync under way has ended; nothing more is synced.
+
+        What was laid out and not used is cut off. That need not be durable: zeros mean nothing.
+        """
         with self._turn:
             while self._syncing:  # a closed number could be given to another file under its feet
                 self._turn.wait()
             if self._descriptor >= 0:
+                self._cut_room()
                 os.close(self._descriptor)
                 self._descriptor = -1
+
+    def _lay_out(self, upto: int) -> None:
+        if self._room == 0:
+            return
+        try:
+            self._disk.reserve(self._descriptor, self._laid, upto)
+        except OSError:
+            self._room = 0  # appending needs no room; whether there is space, the write will say
+        self._laid = os.fstat(self._descriptor).st_size
+
+    def _cut_room(self) -> None:
+        """Cut off the zeros behind the end: never another byte, and never the parent's zeros."""
+        if self.failed is not None or os.getpid() != self._process:
+            return
+        with suppress(OSError):
+            present = os.fstat(self._descriptor).st_size
+            if filled_size(self._descriptor) <= self.size < present:
+                os.ftruncate(self._descriptor, self.size)
 
     def _sync_once(self) -> None:
         covered = self.size
@@ -136,6 +190,26 @@ class AppendFile:
         if self.failed is not None:
             reason = self.failed.strerror or str(self.failed)
             raise WriteFailed(f"cannot write to {self.path}: {reason}; nothing was acknowledged")
+
+
+def filled_size(file: Path | int) -> int:
+    """Where a file's last byte that is not zero ends: what follows was laid out and not written.
+
+    Raises:
+        OSError: The file cannot be read.
+    """
+    descriptor = file if isinstance(file, int) else os.open(file, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        end = os.fstat(descriptor).st_size
+        while end > 0:
+            start = max(0, end - _BLOCK_BYTES)
+            if filled := os.pread(descriptor, end - start, start).rstrip(b"\x00"):
+                return start + len(filled)
+            end = start
+        return 0
+    finally:
+        if descriptor is not file:
+            os.close(descriptor)
 
 
 def sync_folder(folder: Path) -> None:

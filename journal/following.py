@@ -23,7 +23,7 @@ from journal.kinds import PAYLOADS
 from journal.layout import Layout
 from journal.ledger import Entry, Ledger
 from journal.lines import loads
-from journal.segments import StoredLine, iterate, plain_size
+from journal.segments import StoredLine, iterate
 from journal.upcasting import upcast
 
 # Only these lines matter to the rules; the rest is not parsed.
@@ -81,8 +81,6 @@ class Follower:
             if number < name:
                 continue
             start = offset if number == name else 0
-            if plain_size(path) == start:
-                continue
             for stored in iterate(path, start):
                 self.take(stored)
                 start = stored.offset + len(stored.line) + 1
@@ -92,9 +90,14 @@ class Follower:
         """Whether nothing came since: on every intent's way, so without listing a folder."""
         here, *later = self._paths.get((stream, number)) or self._paths_at(stream, number)
         try:
-            grown = os.stat(here).st_size != offset  # noqa: PTH116
+            descriptor = os.open(here, os.O_RDONLY | os.O_CLOEXEC)
         except FileNotFoundError:
             return False  # compressed, and gone on elsewhere
+        try:
+            # The size tells nothing: a segment is laid out ahead, in zeros.
+            grown = os.pread(descriptor, 1, offset) not in {b"", b"\x00"}
+        finally:
+            os.close(descriptor)
         return not grown and not any(map(os.path.exists, later))
 
     def _paths_at(self, stream: str, number: str) -> tuple[str, str, str]:

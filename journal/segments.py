@@ -12,7 +12,7 @@ from pathlib import Path
 
 import zstandard
 
-from journal.disk import sync_folder, write_whole
+from journal.disk import filled_size, sync_folder, write_whole
 from journal.errors import Corrupt, WriteFailed
 from journal.layout import Layout
 from journal.lines import ZERO_LEAF, leaf_hash
@@ -145,17 +145,23 @@ def compress(path: Path) -> Path:
 
 
 def plain_size(path: Path) -> int | None:
-    """Bytes of a plain segment; None for a compressed one, or one that was compressed just now."""
+    """Bytes of a plain segment without the zeros that are laid out ahead of its writer.
+
+    None for a compressed one, or one that was compressed just now.
+    """
     if path.suffix == ".zst":
         return None
     try:
-        return path.stat().st_size
+        return filled_size(path)
     except FileNotFoundError:
         return None
 
 
 def torn_tail(path: Path) -> tuple[int, bytes]:
-    """Where the last complete line of a plain segment ends, and the bytes after it."""
+    """Where the last complete line of a plain segment ends, and the bytes after it.
+
+    Zeros at the very end are not among them: they were laid out ahead and never written.
+    """
     size = path.stat().st_size
     with path.open("rb") as file:
         at = size
@@ -167,6 +173,6 @@ def torn_tail(path: Path) -> tuple[int, bytes]:
             block = file.read(step)
             end = block.rfind(b"\n")
             if end >= 0:
-                return at + end + 1, block[end + 1 :] + tail
+                return at + end + 1, (block[end + 1 :] + tail).rstrip(b"\x00")
             tail = block + tail
-        return 0, tail
+        return 0, tail.rstrip(b"\x00")

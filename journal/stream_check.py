@@ -233,20 +233,24 @@ class StreamChecker:
                 return
 
     def _check_end(self, path: Path) -> None:
-        """Bytes behind the last line end: a write under way or torn; never in a closed segment."""
+        """Bytes behind the last line end: a write under way or torn; never in a closed segment.
+
+        Zeros are room that was laid out ahead, and no bytes; in a closed segment they too are.
+        """
         limit = self._limits[path]
         if limit is None or self.check.finding is not None:
             return
         try:
             at, torn = torn_tail(path)
+            size = path.stat().st_size
         except FileNotFoundError:
             return  # compressed since it was listed: its writer found it whole
-        if torn and at <= limit:
-            if path != self._segments[-1]:
+        if path != self._segments[-1]:
+            if size > at:
                 self._found("SEGMENT_CHANGED", f"{path.name}@{at}", "stray bytes at its end")
-            else:
-                text = f"{len(torn)} bytes behind the last line end (being written, or torn)"
-                self.check.remarks.append(Remark("TORN", self.check.stream, self.check.size, text))
+        elif torn and at <= limit:
+            text = f"{len(torn)} bytes behind the last line end (being written, or torn)"
+            self.check.remarks.append(Remark("TORN", self.check.stream, self.check.size, text))
 
     def _blame(self, stored: StoredLine, path: Path) -> None:
         """A broken link accuses two lines; the line behind them tells which was changed."""

@@ -2,8 +2,9 @@
 
 Opening takes the first stream whose lock is free, so sessions that follow one another continue one
 stream, and writers side by side get one each. A torn end (bytes after the last line end, or a hole
-of zeros that a power cut left) goes to quarantine; any other break of the chain is refused, for
-``verify`` to name. Not here: what is appended (``journal.writer``).
+of zeros that a power cut left) goes to quarantine; zeros with nothing behind them are room that was
+laid out ahead, and are written into; any other break of the chain is refused, for ``verify`` to
+name. Not here: what is appended (``journal.writer``).
 """
 
 import hashlib
@@ -18,7 +19,7 @@ from journal.following import Follower
 from journal.layout import Layout
 from journal.locks import try_lock
 from journal.machine import RandomSource
-from journal.segments import ChainState, iterate, torn_tail
+from journal.segments import ChainState, StoredLine, iterate, torn_tail
 
 SEGMENT_BYTES = 64 << 20
 _ENDED = b'"kind":"session_ended"'
@@ -105,6 +106,7 @@ def open_stream(
             continue
         try:
             for stored in iterate(path, offset if path.name[:6] == number else 0):
+                _refuse_hole(stored, chain)
                 chain.take(stored)
                 follower.take(stored)
                 ended = _ENDED in stored.line
@@ -117,7 +119,8 @@ def open_stream(
     if path.suffix == ".zst":  # a crash came between compressing and opening the next one
         path = path.with_name(f"{int(path.name[:6]) + 1:06d}.jsonl")
     sealed_size = chain.next_seq if ended else 0
-    opened = OpenStream(name, lock, chain, AppendFile(path, disk), repair, sealed_size)
+    segment = AppendFile(path, disk, begin=torn_tail(path)[0] if path.exists() else 0)
+    opened = OpenStream(name, lock, chain, segment, repair, sealed_size)
     follower.positions[name] = opened.position
     return opened
 
@@ -125,10 +128,13 @@ def open_stream(
 def next_segment(stream: OpenStream, disk: Disk) -> tuple[AppendFile, int, str]:
     """Open the following segment; gives it with its number and the SHA-256 of the one before.
 
+    That one ends with its last line from then on.
+
     Raises:
         WriteFailed: The disk refused.
     """
     path = stream.segment.path
+    cut(path, stream.segment.size)
     digest = hashlib.sha256()
     with path.open("rb") as file:
         while chunk := file.read(1 << 20):
@@ -151,7 +157,7 @@ def _set_torn_end_aside(layout: Layout, name: str) -> Repair | None:
 def _quarantine(layout: Layout, name: str, path: Path, at: int, what: str) -> Repair:
     with path.open("rb") as file:
         file.seek(at)
-        torn = file.read()
+        torn = file.read().rstrip(b"\x00")
     place: Path | None = layout.quarantine / f"{name}-{path.name[:6]}-{at}.torn"
     try:
         make_folder(layout.quarantine)
@@ -163,6 +169,13 @@ def _quarantine(layout: Layout, name: str, path: Path, at: int, what: str) -> Re
     sync_folder(path.parent)
     kept = None if place is None else f"quarantine/{place.name}"
     return Repair(f"{what} in {path.name} at byte {at}", kept)
+
+
+def _refuse_hole(stored: StoredLine, chain: ChainState) -> None:
+    """A page in the middle of a line that never arrived leaves its link, at its end, in order."""
+    if b"\x00" in stored.line:
+        said = "the line holds zero bytes"
+        raise Corrupt(said, stream=chain.stream, seq=chain.next_seq, where=stored.where)
 
 
 def _has_hole(path: Path, error: Corrupt) -> bool:

@@ -20,7 +20,7 @@ from journal.blobs import BlobWriter
 from journal.bookmark import Bookmark, Start, is_due, lay_bookmark, read_bookmark
 from journal.capture import LIMIT_BYTES, Capture
 from journal.clock import Clock
-from journal.disk import cut
+from journal.disk import cut, filled_size
 from journal.drafting import Drafter, Settings
 from journal.envelope import Actor, Draft, Event, NewEvent, chained
 from journal.errors import (
@@ -344,7 +344,7 @@ class Journal:
         if failed.failed is None:
             return
         failed.close()
-        lost = failed.path.stat().st_size - failed.durable
+        lost = max(0, filled_size(failed.path) - failed.durable)
         cut(failed.path, failed.durable)
         self._stream = self._open_stream(self._stream.name, self._stream.lock)
         self._write(self._drafter.drafts([cut_off(failed.failed, lost)]))

@@ -119,6 +119,9 @@ class FaultyDisk:
     fulls: int = 0
     _files: dict[tuple[int, int], _Kept] = field(default_factory=dict)
 
+    def reserve(self, descriptor: int, start: int, end: int) -> None:
+        """Lay nothing out, as a file system that cannot: a file ends where it was written to."""
+
     def write(self, descriptor: int, data: bytes) -> int:
         """Append; gives how many bytes were taken."""
         kept = self._kept(descriptor)

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from journal import Actor, Journal, NewEvent, Reader, Settings, Shredded
+from journal.disk import SystemDisk
 from journal.errors import (
     DuplicateIdem,
     EventNotFound,
@@ -390,6 +391,10 @@ class WatchingDisk:
 
     def __init__(self) -> None:
         self.calls: list[tuple[str, str]] = []
+
+    def reserve(self, descriptor: int, start: int, end: int) -> None:
+        """As the system does."""
+        SystemDisk().reserve(descriptor, start, end)
 
     def write(self, descriptor: int, data: bytes) -> int:
         """Write, and remember to which file."""

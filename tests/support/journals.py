@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from journal import Actor, HostRef, Journal, KeyStore, NewEvent, Settings, Verification, verify
+from journal.disk import SystemDisk
 from journal.events import (
     CommandCompleted,
     CommandIntended,
@@ -64,6 +65,10 @@ class FailingDisk:
         self.write_error: OSError | None = None
         self.sync_error: OSError | None = None
         self.write_room: int | None = None
+
+    def reserve(self, descriptor: int, start: int, end: int) -> None:
+        """As the system does."""
+        SystemDisk().reserve(descriptor, start, end)
 
     def write(self, descriptor: int, data: bytes) -> int:
         """Write, or refuse after ``write_room`` bytes."""
@@ -136,8 +141,8 @@ class Place:
         return self.layout.segments(self.layout.streams()[0])[number]
 
     def lines(self) -> list[bytes]:
-        """The lines of its first segment."""
-        return self.segment().read_bytes().splitlines()
+        """The lines of its first segment, without the room behind them."""
+        return self.segment().read_bytes().rstrip(b"\x00").splitlines()
 
     def put_lines(self, lines: Sequence[bytes]) -> None:
         """Overwrite its first segment, as an attacker would."""
