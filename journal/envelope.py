@@ -22,6 +22,11 @@ if TYPE_CHECKING:
     from journal.capture import Capture
 
 VERSION = 1
+_REMEMBERED_LINES = 512
+_REMEMBERED_BYTES = 16 << 10
+_TS_MARK = b'"ts_us":'
+_LAST = b',"v":1}'
+_TS_BYTES = 48  # the two last fields of a line, with room
 ActorKind = Literal["human", "agent", "engine", "system"]
 
 
@@ -236,10 +241,24 @@ def _line(draft: Draft, kind: str, schema: int, stream: str, seq: int, prev: str
     )
 
 
-def read_line(line: bytes, *, parsed: bool = False) -> Event:
+def read_line(line: bytes) -> Event:
     """The event that a line holds, its payload brought up to the present schema.
 
-    parsed says that ``journal.lines.parse`` took the line, so that its values are in the profile.
+    The last lines that were read are remembered: a loop that is started anew reads them again.
+
+    Raises:
+        LineProfileError: The line is not an event, or of a newer version than this software.
+    """
+    return _remembered(line) if len(line) <= _REMEMBERED_BYTES else read_parsed(line, parsed=False)
+
+
+@lru_cache(maxsize=_REMEMBERED_LINES)
+def _remembered(line: bytes) -> Event:
+    return read_parsed(line, parsed=False)
+
+
+def read_parsed(line: bytes, *, parsed: bool = True) -> Event:
+    """The event that a line holds which ``journal.lines.parse`` took, so that it is in the profile.
 
     Raises:
         LineProfileError: The line is not an event, or of a newer version than this software.
@@ -273,6 +292,18 @@ def read_line(line: bytes, *, parsed: bool = False) -> Event:
         redacted=fields.redact,
         line=line,
     )
+
+
+def time_of(line: bytes) -> int | None:
+    """The wall clock of a line, which stands at its end; None if it is no event.
+
+    >>> time_of(b'{"data":{"ts_us":1},"ts_us":77,"v":1}')
+    77
+    """
+    try:
+        return int(line[line.rindex(_TS_MARK, -_TS_BYTES) + len(_TS_MARK) : -len(_LAST)])
+    except ValueError:
+        return None
 
 
 def outputs_of(line: bytes) -> dict[str, OutputRef]:

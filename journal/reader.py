@@ -17,7 +17,7 @@ from pydantic import JsonValue
 
 from journal.blobs import BlobFault, read_blob
 from journal.bookmark import read_bookmark
-from journal.envelope import Event, read_line
+from journal.envelope import Event, read_line, time_of
 from journal.errors import Corrupt, EventNotFound, LineProfileError
 from journal.events import (
     IncidentClosed,
@@ -36,9 +36,6 @@ from journal.segments import stream_lines
 _LEAF = re.compile(r"[0-9a-f]{8,64}")
 _SEQ = re.compile(r"0|[1-9][0-9]{0,6}")  # an id begins with 0, a leaf hash has eight digits
 _SHORT_ID_CHARS = 8
-_TS_MARK = b'"ts_us":'
-_LAST = b',"v":1}'
-_TS_BYTES = 48  # the two last fields of a line, with room
 
 
 @dataclass(frozen=True, slots=True)
@@ -229,7 +226,7 @@ class Reader:
         order = stream_order(stream)
         for stored in stream_lines(self.layout, stream):
             # Every line's time counts, so that the order is the same whatever is asked for.
-            ts_us = _time_of(stored.line)
+            ts_us = time_of(stored.line)
             if ts_us is not None:
                 highest = max(highest, ts_us)
                 if since is not None and ts_us < since:
@@ -259,14 +256,6 @@ class _Sieve:
         return all(mark in line for mark in self.each) and (
             not self.one_of or any(mark in line for mark in self.one_of)
         )
-
-
-def _time_of(line: bytes) -> int | None:
-    """The wall clock of a line, which stands at its end; None if it is no event."""
-    try:
-        return int(line[line.rindex(_TS_MARK, -_TS_BYTES) + len(_TS_MARK) : -len(_LAST)])
-    except ValueError:
-        return None
 
 
 def _mark(field: str, value: str) -> bytes:

@@ -13,7 +13,7 @@ from pathlib import Path
 import zstandard
 
 from journal.blobs import BlobFault, read_blob
-from journal.envelope import Event, read_line
+from journal.envelope import Event, read_parsed
 from journal.errors import (
     DoubleOutcome,
     DuplicateIdem,
@@ -138,7 +138,7 @@ class StreamChecker:
         check = self.check
         try:
             parse(stored.line)
-            event = read_line(stored.line, parsed=True)
+            event = read_parsed(stored.line)
         except LineProfileError as error:
             self._found("LINE_MALFORMED", stored.where, str(error))
             return None

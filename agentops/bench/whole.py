@@ -9,11 +9,11 @@ import asyncio
 import shutil
 import tempfile
 from collections.abc import Callable, Iterable
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent import futures
 from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
-from typing import ParamSpec, TypeVar
+from typing import TypeVar, TypeVarTuple, Unpack
 
 from agentops.bench.drawing import Drawn, draw_world
 from agentops.bench.faults import (
@@ -43,7 +43,7 @@ from journal.events import (
 )
 from journal.machine import Machine
 
-P = ParamSpec("P")
+Ts = TypeVarTuple("Ts")
 T = TypeVar("T")
 HOST = Host(name="simulated", transport="local", tier="dev")
 ACTOR = Actor("system", "simulation")
@@ -58,14 +58,17 @@ VERIFIED_EVERY = 8
 ASKED = 2
 
 
-class AtOnce(ThreadPoolExecutor):
+class AtOnce(asyncio.SelectorEventLoop):
     """Does the work of threads in the caller's: a run of one seed has one order of events."""
 
-    def submit(self, fn: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> "Future[T]":
-        """Do it now."""
-        done: Future[T] = Future()
+    def run_in_executor(
+        self, executor: futures.Executor | None, func: Callable[[Unpack[Ts]], T], *args: *Ts
+    ) -> "asyncio.Future[T]":
+        """Do it now; who awaits it goes on at once."""
+        del executor
+        done: asyncio.Future[T] = self.create_future()
         try:
-            done.set_result(fn(*args, **kwargs))
+            done.set_result(func(*args))
         except (JournalError, OSError, ControllerDied) as error:
             done.set_exception(error)
         return done
@@ -181,8 +184,7 @@ def _lived(run: _Run) -> tuple[Recovery | None, tuple[str, ...]]:
             if closed is not None:
                 # A controller that died right after the incident's end has nothing left to do.
                 return closed, ()
-            with asyncio.Runner() as runner:
-                runner.get_loop().set_default_executor(AtOnce())
+            with asyncio.Runner(loop_factory=AtOnce) as runner:
                 ended = runner.run(_recovered(run, journal))
             if run.seed % CLOSED_EVERY == 0:
                 journal.close()

@@ -5,18 +5,17 @@ replay folds exactly what the loop folded. Not here: what an event means (``agen
 """
 
 import json
-import re
 
 from pydantic import JsonValue
 
 from agentops.policy import PolicyState, fold
+from agentops.policy.recompute import relevant
 from journal import Event, Reader, Shredded
-from journal.envelope import read_line
+from journal.envelope import read_line, time_of
 from journal.events import ObservationParsed
 from journal.layout import stream_order
 from journal.segments import iterate
 
-_TIME = re.compile(rb'"ts_us":(\d+)')
 _ALWAYS = b'"kind":"acting_'
 Place = tuple[int, tuple[int, str], int]
 
@@ -26,6 +25,7 @@ class Following:
 
     def __init__(self, reader: Reader, incident: str) -> None:
         self._reader = reader
+        self._incident = incident
         self._mark = f'"incident":{json.dumps(incident)}'.encode()
         self._positions: dict[str, tuple[str, int]] = {}
         self._highest: dict[str, int] = {}
@@ -63,12 +63,13 @@ class Following:
                 continue
             for stored in iterate(path, start):
                 start = stored.offset + len(stored.line) + 1
-                told = _TIME.search(stored.line)
-                highest = max(self._highest.get(stream, 0), int(told[1]) if told else 0)
+                highest = max(self._highest.get(stream, 0), time_of(stored.line) or 0)
                 self._highest[stream] = highest
                 if self._mark in stored.line or _ALWAYS in stored.line:
                     event = read_line(stored.line)
-                    found.append(((highest, order, event.seq), event))
+                    # The sieve lets through what only quotes the mark; replay takes none of that.
+                    if relevant((event,), self._incident):
+                        found.append(((highest, order, event.seq), event))
             self._positions[stream] = (number, start)
         return found
 
