@@ -9,6 +9,7 @@ import pytest
 ROOT = Path(__file__).parents[2]
 PACKAGES = ("agentops", "journal", "reports", "trainer")
 SOURCES = sorted(path for package in PACKAGES for path in (ROOT / package).rglob("*.py"))
+SUPPORT = sorted((ROOT / "tests" / "support").rglob("*.py"))
 TEXTS = sorted(
     path
     for pattern in ("*.md", "*.toml", "Makefile", ".ci/*", "docs/**/*.md")
@@ -25,7 +26,7 @@ def _name(path: Path) -> str:
     return str(path.relative_to(ROOT))
 
 
-@pytest.mark.parametrize("path", SOURCES, ids=_name)
+@pytest.mark.parametrize("path", [*SOURCES, *SUPPORT], ids=_name)
 def test_module_is_tidy(path: Path) -> None:
     """A module opens with a docstring and fits in the reader's head; so does each function."""
     source = path.read_text(encoding="utf-8")

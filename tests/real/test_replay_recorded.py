@@ -9,12 +9,12 @@ from pydantic import JsonValue
 from journal import Reader
 from journal.events import CommandIntended, IncidentOpened
 from reports.replay import Recorded, cast, frames, reparse
-from tests.support import stories
+from tests.support import stories, telling
 
 
 def told(folder: Path, stdout: bytes = b"hello\nworld\n") -> Reader:
     """Two commands whose observation is the number of bytes that came back."""
-    teller = stories.begin(folder / "j.journal", folder / "keys", "inc-r")
+    teller = telling.begin(folder / "j.journal", folder / "keys", "inc-r")
     teller.tell(IncidentOpened(title="replay", job=None))
     teller.run("count_bytes", {"bytes": len(stdout), "text": {"kept": True}}, stdout=stdout)
     teller.clock.pass_ms(60_000)

@@ -26,7 +26,8 @@ from tests.support.twins import shell_twin_argv
 
 FOLDER = Path(__file__).parents[1] / "golden" / "commands"
 IDLE = ("sleep", "1000")
-# Of the file that deploy_files writes on the stage.
+# The file that deploy_files writes on the stage, as it travels, and its digest.
+RUN_PY = "cHJpbnQoNykK"
 DEPLOYED_SHA256 = hashlib.sha256(b"print(7)\n").hexdigest()
 # A pid that no process has: the kernel gives the highest numbers away last.
 ENDED = 4_194_000
@@ -80,74 +81,79 @@ def staged(place: Mapping[str, object]) -> Iterator[tuple[str, Command]]:
     """Every command with arguments for the stage; the order is the one they are run in."""
     folder, victim = str(place["folder"]), place["victim"]
     assert isinstance(victim, Identity)
-    absent = {"kind": "process_absent", "identities": [victim]}
-    launch: dict[str, object] = {
-        "argv": IDLE, "cwd": folder, "log": f"{folder}/out.log", "launch_id": "launch-8",
-        "env": {"OMP_NUM_THREADS": "1"},
-    }  # fmt: skip
-    deploy = {"path": f"{folder}/run.py", "content": "cHJpbnQoNykK", "expects": "absent"}
-    old = (Path(folder) / "heartbeat.json").read_bytes()
-    diff = "@@ -1 +1 @@\n-" + old.decode().splitlines()[0] + "\n+{}\n"
-    if not old.endswith(b"\n"):
-        diff = diff.replace("\n+", "\n\\ No newline at end of file\n+")
-    patch = {"path": f"{folder}/heartbeat.json", "expects": hashlib.sha256(old).hexdigest()}
-    everything = ["host", "processes", "gpus", "gpu_processes", "disk", "tmux", "heartbeat"]
+    arguments = {**looks(folder, victim), **acts(folder, victim, place)}
+    order = [*arguments, "tmux_interrupt"]
+    for name in [*order, *sorted(set(COMMANDS) - set(order))]:
+        if name == "tmux_interrupt":
+            if "pane" not in place:
+                continue
+            arguments[name] = {"pane_id": "%0", "foreground": place["pane"]}
+        given = json.dumps(arguments[name], default=lambda value: value.model_dump())
+        yield name, COMMANDS[name].model_validate_json(given)
+
+
+def looks(folder: str, victim: Identity) -> dict[str, dict[str, object]]:
+    """Arguments of the commands that leave the stage as it is."""
     heartbeat = f"{folder}/heartbeat.json"
-    ladder = [{"signal": "INT", "grace_ms": 50}, {"signal": "TERM", "grace_ms": 2000}]
-    arguments: dict[str, dict[str, object]] = {
+    everything = ["host", "processes", "gpus", "gpu_processes", "disk", "tmux", "heartbeat"]
+    meant = [
+        {"path": f"{folder}/config.json", "content": "e30K"},
+        {"path": f"{folder}/run.py", "content": RUN_PY},
+    ]
+    return {
         "observe": {"what": everything, "heartbeat_path": heartbeat, "disk_paths": ["/"]},
         "inspect_process": {"pid": victim.pid},
         "shared_memory": {},
-        "remove_segments": {
-            "segments": [{"name": SEGMENT, "inode": place["inode"], "creator_pid": ENDED}]
-        },
-        "move_aside": {"path": f"{folder}/stale.lock", "text": str(ENDED), "owner_pid": ENDED},
         "disk_free": {"paths": ["/", "/nope"]},
         "ports": {},
         "locks": {"paths": [f"{folder}/train.log", "/nope"]},
         "kernel_log": {},
         "host_history": {},
         "transfer": {"path": f"{folder}/train.log", "offset": 7, "max_bytes": 20},
-        "run_argv": {"argv": ["sh", "-c", "echo out; echo err >&2; exit 7"]},
         "tmux_sessions": {},
         "tmux_capture": {"pane_id": "%0", "lines_above": 10},
-        "apply_patch": {**patch, "diff": diff, "plan": True},
-        "stop_processes": {"victims": place["others"], "ladder": ladder},
         "probe_host": {},
         "list_processes": {},
-        "read_heartbeat": {"path": f"{folder}/heartbeat.json"},
+        "read_heartbeat": {"path": heartbeat},
         "tail_log": {"path": f"{folder}/train.log", "max_bytes": 40},
         "file_digest": {"path": f"{folder}/train.log"},
         "check_model": {"path": folder, "with_hash": True},
         "gpu_status": {},
         "gpu_processes": {},
-        "compare_files": {
-            "files": [
-                {"path": f"{folder}/config.json", "content": "e30K"},
-                {"path": f"{folder}/run.py", "content": "cHJpbnQoNykK"},
-            ]
+        "compare_files": {"files": meant},
+    }
+
+
+def acts(
+    folder: str, victim: Identity, place: Mapping[str, object]
+) -> dict[str, dict[str, object]]:
+    """Arguments of the commands that change or destroy; what one needs, those before it made."""
+    heartbeat = Path(folder) / "heartbeat.json"
+    script = f"{folder}/run.py"
+    old = heartbeat.read_bytes()
+    diff = "@@ -1 +1 @@\n-" + old.decode().splitlines()[0] + "\n+{}\n"
+    if not old.endswith(b"\n"):
+        diff = diff.replace("\n+", "\n\\ No newline at end of file\n+")
+    patch = {"path": str(heartbeat), "expects": hashlib.sha256(old).hexdigest()}
+    deploy = {"path": script, "content": RUN_PY, "expects": "absent", "check_python": True}
+    segment = {"name": SEGMENT, "inode": place["inode"], "creator_pid": ENDED}
+    ladder = [{"signal": "INT", "grace_ms": 50}, {"signal": "TERM", "grace_ms": 2000}]
+    absent = {"kind": "process_absent", "identities": [victim]}
+    return {
+        "remove_segments": {"segments": [segment]},
+        "move_aside": {"path": f"{folder}/stale.lock", "text": str(ENDED), "owner_pid": ENDED},
+        "run_argv": {"argv": ["sh", "-c", "echo out; echo err >&2; exit 7"]},
+        "apply_patch": {**patch, "diff": diff, "plan": True},
+        "stop_processes": {"victims": place["others"], "ladder": ladder},
+        "deploy_files": {"files": [deploy]},
+        "roll_back": {"files": [{"path": script, "backup": None, "expects": DEPLOYED_SHA256}]},
+        "launch": {
+            "argv": IDLE, "cwd": folder, "log": f"{folder}/out.log", "launch_id": "launch-8",
+            "env": {"OMP_NUM_THREADS": "1"},
         },
-        "deploy_files": {"files": [{**deploy, "check_python": True}]},
-        "roll_back": {
-            "files": [{"path": f"{folder}/run.py", "backup": None, "expects": DEPLOYED_SHA256}]
-        },
-        "launch": launch,
         "wait_until": {"condition": absent, "timeout_ms": 100, "poll_ms": 50},
         "signal_process": {"victim": victim, "signal": "TERM"},
-    }
-    order = [*arguments, "tmux_interrupt"]
-    for name in [*order, *sorted(set(COMMANDS) - set(order))]:
-        if name == "tmux_interrupt":
-            if "pane" not in place:
-                continue
-            pane = json.loads(json.dumps(place["pane"], default=lambda value: value.model_dump()))
-            arguments[name] = {"pane_id": "%0", "foreground": pane}
-        yield (
-            name,
-            COMMANDS[name].model_validate_json(
-                json.dumps(arguments[name], default=lambda value: value.model_dump())
-            ),
-        )
+    }  # fmt: skip
 
 
 async def record(wanted: Sequence[str]) -> None:

@@ -14,7 +14,7 @@ from pydantic import TypeAdapter
 from journal import Actor, Event, HostRef, Journal, KeyStore, NewEvent, Reader, Settings, Shredded
 from journal.events import ObservationParsed
 from journal.kinds import AnyPayload
-from tests.support.stories import ENGINE, MACHINE, counted_random
+from tests.support.telling import ENGINE, MACHINE, RandomBytes
 
 _PAYLOADS: TypeAdapter[AnyPayload] = TypeAdapter(AnyPayload)
 _CUT = 60
@@ -41,7 +41,7 @@ def retell(kept: Path, folder: Path) -> Reader:
     clock = SetClock()
     lines = [json.loads(line) for line in kept.read_text("utf-8").splitlines()]
     clock.now_us, clock.mono = lines[0]["ts_us"], lines[0]["mono_ns"]
-    settings = Settings(random=counted_random(), machine=MACHINE)
+    settings = Settings(random=RandomBytes(), machine=MACHINE)
     path = folder / f"{kept.stem}.journal"
     with Journal.create(
         path, clock=clock, actor=ENGINE, keys=KeyStore(folder / "keys"), anchor=None,

@@ -1,0 +1,383 @@
+"""An incident told event by event: the test says what the host shows, the engine says what is next.
+
+Here: a host without physics (it shows what it is told to show), the loop that answers the engine's
+looks, waits and verdicts by events, and what must hold of each decision on the way. Not here: a
+host with habits of its own (``agentops.bench.world``).
+
+Acts are never carried out by the loop: it stops there, and the test says what became of them.
+"""
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from pydantic import JsonValue
+
+from agentops.bench.drawing import simulated_config
+from agentops.bench.world import CODE, HEARTBEAT, LOG, NAMESPACE, NEW_SHA256, OLD_SHA256, SCRIPT
+from agentops.policy import Close, Decision, Judge, Pause, PolicyConfig, PolicyState, Run
+from agentops.policy import decide as policy_decide
+from agentops.policy.fold import fold
+from agentops.policy.rules import EFFECT_OF
+from agentops.policy.view import SECOND_US, View, look
+from journal.envelope import Actor, Event, HostRef
+from journal.events import (
+    CommandCompleted,
+    CommandFailed,
+    CommandIntended,
+    CommandNotSent,
+    CommandOutcomeUnknown,
+    ConfigurationLoaded,
+    Identity,
+    IncidentOpened,
+    JsonObject,
+    ObservationParsed,
+    Payload,
+    VerdictReached,
+)
+from tests.support.simulated import config
+
+EPOCH_US = 1_700_000_000 * SECOND_US
+BOOT = "11111111-2222-3333-4444-555555555555"
+TICKS_PER_S = 100
+# The host had been up for this long when the incident was opened.
+UP_TICKS = 100_000
+DECISIONS_MAX = 60
+
+
+def row(pid: int, **more: JsonValue) -> JsonObject:
+    """One living trainer's row; its start ticks are ten times its pid unless told otherwise."""
+    told: JsonObject = {
+        "pid": pid,
+        "ppid": 1,
+        "pgid": pid,
+        "sid": pid,
+        "state": "S",
+        "uid": 0,
+        "threads": 4,
+        "start_ticks": pid * 10,
+        "signals_ignored": [],
+        "signals_caught": [2, 10],
+        "signals_pending": [],
+        "comm": "python3",
+        "cmdline": ["python3", "-P", SCRIPT],
+        "exe": "/usr/bin/python3",
+        "cwd": "/job",
+        "cgroup": "/",
+        "wchan": "",
+        "launch_id": None,
+    }
+    return told | more
+
+
+def shell(pid: int, **more: JsonValue) -> JsonObject:
+    """A shell with a trap that starts the job: the declared supervisor."""
+    words: list[JsonValue] = ["sh", "/job/run.sh"]
+    told: JsonObject = {"comm": "sh", "exe": "/bin/sh", "cmdline": words, "signals_caught": [15]}
+    return row(pid, **told) | more
+
+
+def worker(pid: int, of: int, **more: JsonValue) -> JsonObject:
+    """A worker that the process *of* started."""
+    words: list[JsonValue] = ["python3", "-c", "spawn_main()"]
+    return row(pid, ppid=of, sid=of, pgid=of, cmdline=words) | more
+
+
+def beat(pid: int, step: int, **more: JsonValue) -> JsonObject:
+    """A heartbeat of the process *pid*."""
+    told: JsonObject = {
+        "run_id": "run",
+        "launch_id": None,
+        "pid": pid,
+        "start_ticks": pid * 10,
+        "state": "training",
+        "step": step,
+        "sequence": step,
+        "loss": "3.25",
+        "checkpoint_step": None,
+        "checkpoint_writing": False,
+    }
+    return told | more
+
+
+def rules(job: JsonObject | None = None, **tables: JsonObject) -> PolicyConfig:
+    """The shipped rules with a job of few needs; *job* and *tables* are laid over them."""
+    bare: JsonObject = {"lock": [], "shared_memory": None}
+    plain: JsonObject = {"stop": {"dump_signal": None}, "launch": {"model": None}}
+    body = _laid(simulated_config(config()).body(), {"job": {"job": bare | plain}})
+    return PolicyConfig.model_validate(_laid(body, {"job": {"job": job or {}}, **tables}))
+
+
+def _laid(below: JsonValue, above: JsonValue) -> JsonValue:
+    if not isinstance(below, dict) or not isinstance(above, dict):
+        return above
+    return below | {key: _laid(below.get(key), value) for key, value in above.items()}
+
+
+@dataclass(frozen=True)
+class Host:
+    """What the host shows at present."""
+
+    rows: tuple[JsonObject, ...] = ()
+    beat: JsonObject | None = None
+    log: tuple[str, ...] = ()
+    sha256: str = NEW_SHA256
+    complete: bool = True
+    started_ticks: int = 1
+
+
+class Incident:
+    """One incident: its host, its events, and the decisions so far."""
+
+    def __init__(
+        self,
+        host: Host,
+        *,
+        goal: str = "recover",
+        config: PolicyConfig | None = None,
+        learned_grace_s: int = 0,
+    ) -> None:
+        self.host = host
+        self.config = rules() if config is None else config
+        self.state = PolicyState()
+        self.now_us = EPOCH_US
+        self.events: list[Event] = []
+        self.decision: Decision | None = None
+        self.steps: list[str] = []
+        self.emit(IncidentOpened(title="told", job="job"))
+        terms: JsonObject = {
+            "goal": goal,
+            "tier": "dev",
+            "host": "told",
+            "learned_grace_s": learned_grace_s,
+        }
+        body: JsonObject = {"terms": terms}
+        self.emit(ConfigurationLoaded(digest=self.config.digest(), source="told", body=body))
+
+    @property
+    def view(self) -> View:
+        """What the engine sees at present."""
+        return look(self.state, self.config, self.config.job["job"], self.now_us)
+
+    def emit(self, payload: Payload, observation: JsonObject | None = None) -> Event:
+        """One event, folded at once."""
+        seq = len(self.events)
+        event = Event(
+            id=f"e{seq:04d}", stream="s1-00000000", seq=seq, prev="", leaf="", ts_us=self.now_us,
+            mono_ns=(self.now_us - EPOCH_US) * 1_000, boot="boot", incident="incident",
+            host=HostRef("told", "local"), actor=Actor("engine", "told"), cause=None, idem=None,
+            kind=str(getattr(payload, "kind", "")), schema=1, payload=payload, out={},
+            redacted={}, line=b"",
+        )  # fmt: skip
+        self.events.append(event)
+        self.state = fold(self.state, event, observation)
+        return event
+
+    def later(self, seconds: int, *, us: int = 0) -> None:
+        """Time passes."""
+        self.now_us += seconds * SECOND_US + us
+
+    def decide(self) -> Decision:
+        """The next decision, recorded; it is what every decision must be."""
+        made = policy_decide(self.state, self.config, self.now_us)
+        self.emit(made.made(self.state.configuration))
+        check(made, {event.id for event in self.events}, self.now_us)
+        self.decision = made
+        self.steps.append(said(made, self.now_us))
+        return made
+
+    def until(self, wanted: str) -> Decision:
+        """The first decision from here on whose words begin with *wanted*.
+
+        Looks and verdicts before it are answered, waits and pauses waited out.
+        """
+        for _ in range(DECISIONS_MAX):
+            made = self.decide()
+            if self.steps[-1].startswith(wanted):
+                return made
+            self._goes_on(made)
+        raise AssertionError(f"no {wanted!r} among {self.steps}")
+
+    def _goes_on(self, made: Decision) -> None:
+        match made.action:
+            case Judge() as judge:
+                self.judged(judge)
+            case Pause() as pause:
+                self.now_us = max(self.now_us, pause.until_us)
+            case Run() as run if run.purpose in {"probe", "wait", "reconcile"}:
+                self.answered()
+            case _:
+                raise AssertionError(f"{self.steps[-1]!r} came first: {self.steps}")
+
+    def judged(self, judge: Judge | None = None) -> None:
+        """The verdict of the last decision, or *judge*, is recorded."""
+        reached = judge or (None if self.decision is None else self.decision.action)
+        assert isinstance(reached, Judge)
+        fields = (reached.condition, reached.verdict, reached.reason, reached.evidence)
+        condition, verdict, reason, evidence = fields
+        self.emit(
+            VerdictReached(
+                condition=condition, verdict=verdict, reason=reason, evidence=evidence
+            )
+        )
+
+    def answered(self) -> None:
+        """The look or wait that was decided last is answered by what the host shows."""
+        run = self._intended()
+        arguments = run.arguments
+        if run.command == "wait_until":
+            timeout_ms = arguments["timeout_ms"]
+            assert isinstance(timeout_ms, int)
+            self.later(0, us=timeout_ms * 1_000)
+            self.done({"met": False, "elapsed_ms": timeout_ms, "series": []})
+            return
+        host = self.host
+        answers: dict[str, JsonObject] = {
+            "list_processes": self._listing(),
+            "read_heartbeat": {"exists": host.beat is not None, "heartbeat": host.beat},
+            "tail_log": {"path": LOG, "size_bytes": 1, "lines": list(host.log)},
+            "file_digest": {"exists": True, "sha256": host.sha256},
+            "inspect_process": {},
+        }
+        self.done(answers[run.command])
+
+    def _listing(self) -> JsonObject:
+        up = UP_TICKS + (self.now_us - EPOCH_US) * TICKS_PER_S // SECOND_US
+        init = row(1, ppid=0, start_ticks=1, comm="init", cmdline=["init"], exe="/sbin/init")
+        return {
+            "boot_id": BOOT,
+            "pid_namespace": NAMESPACE,
+            "namespace_init_start_ticks": self.host.started_ticks,
+            "uptime_ticks": up,
+            "ticks_per_s": TICKS_PER_S,
+            "complete": self.host.complete,
+            "processes": [init, *self.host.rows],
+        }
+
+    def _intended(self) -> Run:
+        """The intent of the run that was decided last, once."""
+        assert self.decision is not None
+        run = self.decision.action
+        assert isinstance(run, Run), self.steps
+        if self.state.running:
+            return run
+        victim = run.arguments.get("victim")
+        victims = () if victim is None else (Identity.model_validate(victim),)
+        self.emit(
+            CommandIntended(
+                command_id=f"c{len(self.events)}", command=run.command, definition="",
+                arguments=run.arguments, argv=(), route=(),
+                effect=EFFECT_OF.get(run.command, "observes"), intrusiveness=0,
+                retry="reconcile", deadline_ms=1_000, victims=victims,
+                decision_id=self.decision.decision_id, authority="told", reason="",
+            )
+        )  # fmt: skip
+        return run
+
+    def done(self, observation: JsonObject | None = None) -> None:
+        """The run that was decided last took place, and this was its answer.
+
+        Without an answer a signal was delivered and a deployment put its files in place.
+        """
+        run = self._intended()
+        command_id = self.state.running[-1][0]
+        plain: JsonObject = {"delivered": True} if run.command == "signal_process" else {}
+        self.emit(CommandCompleted(command_id=command_id, exit_status=0, duration_ms=1))
+        self.emit(
+            ObservationParsed(
+                command_id=command_id, command=run.command, definition="", parser_version=1,
+                observation=None,
+            ),
+            plain if observation is None else observation,
+        )  # fmt: skip
+
+    def refused(self, why: str) -> None:
+        """The host's own check refused the signal."""
+        self.done({"delivered": False, "refusal": why})
+
+    def lost(self, *, sent: bool = True) -> None:
+        """The connection broke: nobody knows whether it took place, or it was never sent."""
+        self._intended()
+        command_id = self.state.running[-1][0]
+        if sent:
+            self.emit(
+                CommandOutcomeUnknown(
+                    command_id=command_id, reason="connection_lost", detail="", duration_ms=1
+                )
+            )
+        else:
+            self.emit(CommandNotSent(command_id=command_id, reason="unreachable", detail=""))
+
+    def failed(self) -> None:
+        """The command failed, and its answer could not be read."""
+        self._intended()
+        command_id = self.state.running[-1][0]
+        self.emit(
+            CommandFailed(command_id=command_id, exit_status=1, duration_ms=1, fault="malformed")
+        )
+
+
+def check(made: Decision, known: set[str], now_us: int) -> None:
+    """What holds of each decision: it says why, rests on what happened, and ends.
+
+    A verdict and a handover rest on named events; whoever acts says what it expects, and by when.
+    """
+    body = made.made("").decision
+    assert json.loads(json.dumps(body)) == body
+    assert made.because
+    for hit in made.because:
+        assert hit.rule, made
+        assert hit.text, made
+        assert set(hit.events) <= known, made
+    assert all(part.candidate and part.rule and part.text for part in made.rejected), made
+    assert isinstance(made.rung, str)
+    assert isinstance(made.lead, str)
+    match made.action:
+        case Judge() | Close() as spoken:
+            assert spoken.reason, made
+            assert set(spoken.evidence) <= known
+        case Pause() as pause:
+            assert pause.reason, made
+            assert pause.until_us > now_us
+        case Run() as run:
+            assert run.command
+            acts = run.purpose in {"signal", "deploy", "relaunch"}
+            assert all(expected.by_us > now_us for expected in made.expects)
+            gentle = run.arguments.get("signal") in {"CONT", "USR1", "USR2"}
+            assert bool(made.expects) is (acts and not gentle), made
+    if isinstance(made.action, Judge):
+        assert made.action.evidence, made
+
+
+def said(made: Decision, now_us: int) -> str:
+    """A decision in a few words, times relative to *now_us*."""
+    match made.action:
+        case Judge() as judge:
+            return f"judge {judge.condition['kind']} {judge.verdict}"
+        case Close() as close:
+            return f"close {close.resolution}"
+        case Pause() as pause:
+            return f"pause {(pause.until_us - now_us) / SECOND_US:g}"
+        case Run() as run:
+            return _run(run)
+
+
+def _run(run: Run) -> str:
+    arguments = run.arguments
+    victim, condition = arguments.get("victim"), arguments.get("condition")
+    if isinstance(victim, dict):
+        return f"{arguments['signal']} {victim['pid']}"
+    if isinstance(condition, dict):
+        return f"wait {condition['kind']} {arguments['timeout_ms']}"
+    return run.command
+
+
+def passed_over(made: Decision) -> Sequence[tuple[str, str]]:
+    """The other candidates of a decision, each with the rule that spoke against it."""
+    return [(part.candidate, part.rule) for part in made.rejected]
+
+
+__all__ = [
+    "BOOT", "CODE", "HEARTBEAT", "LOG", "NEW_SHA256", "OLD_SHA256", "Host", "Incident", "beat",
+    "check", "passed_over", "row", "rules", "said", "shell", "worker",
+]  # fmt: skip
