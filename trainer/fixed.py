@@ -22,6 +22,7 @@ from trainer.anchors import Supervision, draft_ids, positions, supervise
 from trainer.attention import Backend, plan_attention
 from trainer.drafter import Drafter
 from trainer.errors import ConfigError
+from trainer.gradients import flattened, spread
 from trainer.loss import CHUNK_ROWS, LossConfig, head_loss
 from trainer.mask import Layout
 from trainer.optimizer import MasterOptimizer
@@ -54,13 +55,24 @@ class FixedOutcome:
 
 
 @dataclass(frozen=True, slots=True)
-class _Half:
-    """A captured forward and backward pass; a replay overwrites what it gave."""
+class HalfStep:
+    """Results of a forward and backward pass, on the device; the next pass overwrites them.
+
+    ``gradients`` are the drafter's, end to end.
+    """
+
+    loss: Tensor
+    proxy: Proxy
+    gradients: Tensor
+
+
+@dataclass(frozen=True, slots=True)
+class _Applied:
+    """A captured optimiser step: the gradients that it reads, the norm that it writes."""
 
     graph: torch.cuda.CUDAGraph
-    loss: Tensor
-    seen: Proxy
-    gradients: tuple[Tensor | None, ...]
+    gradients: Tensor
+    norm: Tensor
 
 
 class FixedStep:
@@ -91,7 +103,9 @@ class FixedStep:
         self._backend, self._chunk_rows, self._captures = backend, chunk_rows, captures
         self._graph: torch.cuda.CUDAGraph | None = None
         self._outcome: FixedOutcome | None = None
-        self._half: _Half | None = None
+        self._half: tuple[torch.cuda.CUDAGraph, HalfStep] | None = None
+        self._applied: _Applied | None = None
+        self._parameters = list(drafter.parameters())
         device = embedding.device
         size = drafter.config.block_size
         document = torch.zeros((shape.rows, shape.context), dtype=torch.int64)
@@ -148,22 +162,35 @@ class FixedStep:
             return self._outcome
         return self._body()
 
-    def accumulate(self) -> tuple[Tensor, Proxy]:
-        """Only forward and backward on the loaded batch: its gradients become the parameters'.
+    def accumulate(self) -> HalfStep:
+        """Only forward and backward on the loaded batch.
 
-        For replicas that add their gradients before they step. Loss and proxy are overwritten by
-        the next call.
+        For replicas that add their gradients and then :meth:`apply` the sum.
         """
         if not self._captures:
-            return self._pass()
+            return self._half_pass()
         if self._half is None:
-            self._half = self._captured_half()
-        self._half.graph.replay()
-        for parameter, gradient in zip(
-            self.drafter.parameters(), self._half.gradients, strict=True
-        ):  # fmt: skip
-            parameter.grad = gradient
-        return self._half.loss, self._half.seen
+            with self._captured(self._warmed()) as graph:
+                half = self._half_pass()
+            self._half = graph, half
+        graph, half = self._half
+        graph.replay()
+        return half
+
+    def apply(self, gradients: Tensor, rate: float) -> Tensor:
+        """Step by these gradients, end to end, at this rate; their norm, before clipping."""
+        self.optimizer.set_rate(rate)
+        if not self._captures:
+            return self._apply(gradients)
+        if self._applied is None:
+            self.optimizer.make_moments()
+            given = torch.empty_like(gradients)
+            with self._captured(_beside()) as graph:
+                norm = self._apply(given)
+            self._applied = _Applied(graph, given, norm)
+        self._applied.gradients.copy_(gradients)
+        self._applied.graph.replay()
+        return self._applied.norm
 
     def _body(self) -> FixedOutcome:
         loss, seen = self._pass()
@@ -196,31 +223,46 @@ class FixedStep:
         result.loss.backward()  # type: ignore[no-untyped-call]  # torch ships it without types
         return result.loss.detach(), proxy(self._supervision, result.rows)
 
+    def _half_pass(self) -> HalfStep:
+        loss, seen = self._pass()
+        gradients = flattened(self._parameters)
+        for parameter in self._parameters:
+            parameter.grad = None
+        return HalfStep(loss, seen, gradients)
+
+    def _apply(self, gradients: Tensor) -> Tensor:
+        spread(gradients, self._parameters)
+        return self.optimizer.apply().grad_norm
+
     def _capture(self) -> None:
         self.optimizer.make_moments()
-        with self._captured() as graph:
+        with self._captured(self._warmed()) as graph:
             self._outcome = self._body()
         self._graph = graph
 
-    def _captured_half(self) -> "_Half":
-        with self._captured() as graph:
-            loss, seen = self._pass()
-        gradients = tuple(parameter.grad for parameter in self.drafter.parameters())
-        return _Half(graph, loss, seen, gradients)
-
-    @contextmanager
-    def _captured(self) -> Iterator[torch.cuda.CUDAGraph]:
-        """Warm up, then record what is launched inside."""
-        side = torch.cuda.Stream()  # type: ignore[no-untyped-call]  # torch ships it without types
-        side.wait_stream(torch.cuda.current_stream())
+    def _warmed(self) -> torch.cuda.Stream:
+        """A stream on which passes have run: kernels are compiled, workspaces allocated."""
+        side = _beside()
         with torch.cuda.stream(side):
             for _ in range(_WARM_UPS):
                 self._pass()
-                for parameter in self.drafter.parameters():
+                for parameter in self._parameters:
                     parameter.grad = None
         torch.cuda.current_stream().wait_stream(side)
+        return side
+
+    @contextmanager
+    def _captured(self, side: torch.cuda.Stream) -> Iterator[torch.cuda.CUDAGraph]:
+        """Record what is launched inside."""
         graph = torch.cuda.CUDAGraph()
         # On this device's stream, for the default one is the first device's. Another thread may
         # touch the device meanwhile: only this one's faults count.
         with torch.cuda.graph(graph, stream=side, capture_error_mode="thread_local"):
             yield graph
+
+
+def _beside() -> torch.cuda.Stream:
+    """A new stream of this device, behind what was launched."""
+    side = torch.cuda.Stream()  # type: ignore[no-untyped-call]  # torch ships it without types
+    side.wait_stream(torch.cuda.current_stream())
+    return side

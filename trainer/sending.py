@@ -17,4 +17,6 @@ def send(tensor: Tensor, device: torch.device) -> Tensor:
 
 def fill(buffer: Tensor, tensor: Tensor) -> None:
     """Overwrite ``buffer``, on a device, with ``tensor`` from anywhere."""
-    buffer.copy_(send(tensor, buffer.device))
+    if buffer.is_cuda and not tensor.is_cuda:
+        tensor = tensor.pin_memory()
+    buffer.copy_(tensor, non_blocking=True)

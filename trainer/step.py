@@ -21,7 +21,7 @@ from trainer.config import DrafterSettings, RunConfig
 from trainer.corpus import Corpus
 from trainer.drafter import Drafter, DrafterConfig, LayerType, default_target_layer_ids
 from trainer.errors import ConfigError
-from trainer.fixed import FixedStep, StepShape
+from trainer.fixed import FixedStep, HalfStep, StepShape
 from trainer.kernels.choice import is_fused
 from trainer.loss import HeadLoss, denominator, head_loss
 from trainer.optimizer import MasterOptimizer
@@ -273,11 +273,14 @@ class FixedPass:
         # The next step overwrites its results.
         return StepOutcome(found.loss.clone(), found.grad_norm.clone(), found.proxy, batch.tokens)
 
-    def accumulate(self, batch: Batch, features: Features, total: Tensor) -> PassOutcome:
+    def accumulate(self, batch: Batch, features: Features, total: Tensor) -> HalfStep:
         """Only forward and backward, the one pass of this replica's step."""
         self._load(batch, features, total)
-        loss, seen = self._step.accumulate()
-        return PassOutcome(loss.clone(), seen)
+        return self._step.accumulate()
+
+    def apply(self, gradients: Tensor, rate: float) -> Tensor:
+        """The optimiser's step by these gradients, end to end; their norm, before clipping."""
+        return self._step.apply(gradients, rate)
 
     def _load(self, batch: Batch, features: Features, total: Tensor) -> None:
         # A replayed graph reads these very buffers.

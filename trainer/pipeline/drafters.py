@@ -6,13 +6,14 @@ bit. The loss's denominator is the whole step's, so uneven masks change nothing.
 """
 
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import torch
 from torch import Tensor
 
 from trainer.acceptance import Proxy
+from trainer.gradients import flattened, spread
 from trainer.pipeline.crew import Crew, EndedError
 from trainer.pipeline.feeding import Denominators, Fed, Feeder
 from trainer.pipeline.lanes import Lane, Mark
@@ -151,7 +152,7 @@ class DrafterWorker:
         self._is_alone = exchange.ranks == 1
         self._is_fixed = config.compile
         self._fixed: FixedPass | None = None
-        self._has_traced = False
+        self._traced: set[str] = set()
         self._queued: deque[Queued] = deque()
 
     def settle(self) -> None:
@@ -183,6 +184,8 @@ class DrafterWorker:
             started_s = self._stages.clock()
             if self._is_fixed and self._is_alone:
                 self._all_at_once(fed.popleft(), total, rate, seen)
+            elif self._is_fixed:
+                self._half_by_half(fed.popleft(), total, rate, seen)
             else:
                 self._pass_by_pass(fed, total, rate, seen)
             queued = Queued(self._step, seen, self.lane.mark(), started_s)
@@ -200,17 +203,39 @@ class DrafterWorker:
             seen.passes[fed.number] = PassSeen(found.loss, _kept(found.proxy), found.tokens)
             seen.grad_norm = found.grad_norm
 
-        self._traced(step)
+        self._trace("step", step)
         self._feeder.buffers.give_back(fed.features, self.lane.mark())
+
+    def _half_by_half(self, fed: Fed, total: Tensor, rate: float, seen: StepSeen) -> None:
+        """One pass of fixed shape, the others' gradients, one optimiser step: two graphs."""
+        self.lane.after(fed.mark)
+        mine: list[Tensor] = []
+
+        def accumulate() -> None:
+            half = self._fixed_pass(fed).accumulate(fed.batch, fed.features, total)
+            mine.append(half.gradients)
+            kept = PassSeen(half.loss.clone(), _kept(half.proxy), fed.batch.tokens)
+            seen.passes[fed.number] = kept
+
+        self._trace("pass", accumulate)
+        self._feeder.buffers.give_back(fed.features, self.lane.mark())
+        summed = self._summed(mine)
+        self._grants.decide(self._step)
+
+        def step() -> None:
+            # A copy, for the next step may be queued before this one is read.
+            seen.grad_norm = self._fixed_pass(fed).apply(summed[0], rate).clone()
+
+        self._trace("step", step)
 
     def _pass_by_pass(self, first: deque[Fed], total: Tensor, rate: float, seen: StepSeen) -> None:
         for number in range(self._mine):
             fed = first.popleft() if number == 0 else self._feeder.take()
             self.lane.after(fed.mark)
-            self._traced(self._one_pass(fed, total, seen))
+            self._trace("pass", self._one_pass(fed, total, seen))
             self._feeder.buffers.give_back(fed.features, self.lane.mark())
         if not self._is_alone:
-            self._add_gradients()
+            self._share_gradients()
         self._grants.decide(self._step)
 
         def step() -> None:
@@ -221,8 +246,7 @@ class DrafterWorker:
 
     def _one_pass(self, fed: Fed, total: Tensor, seen: StepSeen) -> Callable[[], None]:
         def run() -> None:
-            way = self._fixed_pass(fed) if self._is_fixed else self.drafting
-            found = way.accumulate(fed.batch, fed.features, total)
+            found = self.drafting.accumulate(fed.batch, fed.features, total)
             seen.passes[fed.number] = PassSeen(found.loss, _kept(found.proxy), fed.batch.tokens)
 
         return run
@@ -233,23 +257,30 @@ class DrafterWorker:
             self._fixed = FixedPass(self.drafting, fed.batch, fed.features)
         return self._fixed
 
-    def _traced(self, work: Callable[[], None]) -> None:
-        """Run it; alone in the process while it may compile or capture."""
-        if self._has_traced:
+    def _trace(self, part: str, work: Callable[[], None]) -> None:
+        """Run it; alone in the process when it is the first of its kind, and may compile."""
+        if part in self._traced:
             self.lane.run(work)
             return
         with self._stages.tracing:
             self.lane.run(work)
             self.lane.mark().wait()
-        self._has_traced = True
+        self._traced.add(part)
 
-    def _add_gradients(self) -> None:
-        """Replace mine by the sum over ranks, in their order, while the others read mine."""
+    def _share_gradients(self) -> None:
+        """Replace my gradients by the sum over all replicas."""
         parameters = list(self.drafting.drafter.parameters())
-        # One tensor, for one copy to each of the others.
-        flat: list[Tensor] = []
-        self.lane.run(lambda: flat.append(_flat(parameters)))
-        posted = self._exchange.meet(self._step, "shown", self._rank, flat, self.lane.mark())
+        mine: list[Tensor] = []
+        self.lane.run(lambda: mine.append(flattened(parameters)))
+        summed = self._summed(mine)
+        self.lane.run(lambda: spread(summed[0], parameters))
+
+    def _summed(self, mine: list[Tensor]) -> list[Tensor]:
+        """Everybody's gradients added in the order of ranks; behind it nobody reads mine.
+
+        Both lists hold one tensor, for one copy to each of the others, once the lane is there.
+        """
+        posted = self._exchange.meet(self._step, "shown", self._rank, mine, self.lane.mark())
         for _, mark in posted:
             self.lane.after(mark)
         total: list[Tensor] = []
@@ -263,18 +294,7 @@ class DrafterWorker:
         read = self._exchange.meet(self._step, "read", self._rank, [], self.lane.mark())
         for _, mark in read:
             self.lane.after(mark)
-
-        def put() -> None:
-            sizes = [each.numel() for each in parameters]
-            for parameter, part in zip(parameters, torch.split(total[0], sizes), strict=True):
-                parameter.grad = part.view(parameter.shape)
-
-        self.lane.run(put)
-
-
-def _flat(parameters: Sequence[Tensor]) -> Tensor:
-    """All gradients end to end; zeros for a parameter that has none."""
-    return torch.cat([_gradient(each).flatten() for each in parameters])
+        return total
 
 
 def _kept(proxy: Proxy) -> Proxy:
@@ -286,7 +306,3 @@ def _kept(proxy: Proxy) -> Proxy:
         proxy.counted.clone(),
         None if proxy.expected is None else proxy.expected.clone(),
     )
-
-
-def _gradient(parameter: Tensor) -> Tensor:
-    return torch.zeros_like(parameter) if parameter.grad is None else parameter.grad
