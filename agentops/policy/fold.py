@@ -156,6 +156,9 @@ def read_terms(body: JsonObject, before: Terms) -> Terms:
         shadow=shadow is True,
         host=_text(said, "host"),
         learned_grace_s=max(0, _number(said, "learned_grace_s")),
+        learned_grace_of=max(0, _number(said, "learned_grace_of")),
+        learned_release_s=max(0, _number(said, "learned_release_s")),
+        learned_release_of=max(0, _number(said, "learned_release_of")),
     )
 
 

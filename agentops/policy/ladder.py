@@ -23,6 +23,7 @@ from agentops.policy import moves
 from agentops.policy.config import HypothesisName, Rung
 from agentops.policy.decision import Close, Expectation, Pause, Rejected, RuleHit, Step
 from agentops.policy.hypotheses import TITLES, Interrupted, Score, leader, live, weigh
+from agentops.policy.learned import Patience
 from agentops.policy.ledger import WITHOUT_FORCE, Act, deployed_paths
 from agentops.policy.probing import next_probe
 from agentops.policy.process import INTERRUPT_BIT, Process
@@ -76,15 +77,26 @@ def climb(view: View, process: Process, victim: Identity) -> Step:
 
 def grace_us(view: View, rung: str) -> int:
     """How long *rung* may take, in microseconds: the configured floor, or longer by history."""
+    return _patience(view, rung).seconds * SECOND_US
+
+
+def _patience(view: View, rung: str) -> Patience:
     grace = view.job.stop.grace
-    seconds = {
+    floor_s = {
         "request": grace.request_s,
         "interrupt": grace.interrupt_s,
         "interrupt_again": grace.interrupt_s,
         "terminate": grace.terminate_s,
         "kill": grace.kill_s,
     }[rung]
-    return max(seconds, view.state.terms.learned_grace_s) * SECOND_US
+    terms = view.state.terms
+    return Patience(terms.learned_grace_s, terms.learned_grace_of).at_least(floor_s)
+
+
+def _not_over(view: View, rung: str, act: Act) -> RuleHit:
+    """The rule that waits out a grace, with what history added to it."""
+    text = f"the grace of rung {rung} is not over{_patience(view, rung).told}"
+    return RuleHit("G3", text, act.events)
 
 
 def rung_of(view: View, act: Act) -> Rung:
@@ -131,7 +143,7 @@ def _requested(view: View, process: Process, victim: Identity) -> Step | None:
         hit = RuleHit("ladder", "the job watches a stop file", view.listed)
         return Step(moves.request_stop(view), (hit,), rung="request", expects=(expected,))
     act = asked[-1]
-    hit = RuleHit("G3", "the grace of rung request is not over", act.events)
+    hit = _not_over(view, "request", act)
     over_at = (act.ended_at_us or act.at_us) + grace_us(view, "request")
     if view.now_us < over_at:
         step = moves.wait_absent((victim,), over_at - view.now_us)
@@ -179,8 +191,8 @@ def _after(view: View, process: Process, victim: Identity, act: Act) -> Step:
         return Step(moves.list_processes(), (hit,))
     over_at = (act.ended_at_us or act.at_us) + grace_us(view, rung)
     if view.now_us < over_at:
-        hit = RuleHit("G3", f"the grace of rung {rung} is not over", act.events)
-        return Step(moves.wait_absent((victim,), over_at - view.now_us), (hit,), rung=rung)
+        step = moves.wait_absent((victim,), over_at - view.now_us)
+        return Step(step, (_not_over(view, rung, act),), rung=rung)
     if view.table is None or view.table.at_us < over_at:
         hit = RuleHit("G3", "did it live on when its grace was over?", act.events)
         return Step(moves.list_processes(), (hit,), rung=rung)

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pydantic import JsonValue
 
 from agentops.diagnosis.scan import scan_lines
+from agentops.policy.devices import FELL, STATUS, fallen_mib
 from agentops.policy.facts import Fact, FactTable, FactValue
 from agentops.policy.ledger import Sample, Tail, Waited
 from agentops.policy.process import read_process
@@ -210,7 +211,13 @@ def _digest(facts: FactTable, seen: JsonObject, source: Source) -> Learned:
 
 
 def _gpu(facts: FactTable, seen: JsonObject, source: Source) -> Learned:
-    return Learned(facts.with_facts([source.fact("gpu", "status", dict(seen))]))
+    """What the cards hold now, and by how much less that is than in the look before."""
+    now: JsonObject = dict(seen)
+    new = [source.fact(*STATUS, now)]
+    fallen = fallen_mib(facts.value(*STATUS), now)
+    if fallen:
+        new.append(source.fact(*FELL, fallen))
+    return Learned(facts.with_facts(new))
 
 
 def _host(facts: FactTable, seen: JsonObject, source: Source) -> Learned:

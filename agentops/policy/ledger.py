@@ -182,7 +182,9 @@ class Member:
 class Terms:
     """Under what this incident is handled, from ``configuration_loaded``.
 
-    learned_grace_s is how long this job's stops took before (95th percentile), 0 where unknown.
+    learned_grace_s is how long this job's stops took before (95th percentile), 0 where unknown, and
+    learned_grace_of how many they were; learned_release_s and learned_release_of say the same of
+    its cards' memory.
     agent_wish says that an agent itself wishes for a command, without the engine's decision.
     """
 
@@ -191,6 +193,9 @@ class Terms:
     shadow: bool = False
     host: str = ""
     learned_grace_s: int = 0
+    learned_grace_of: int = 0
+    learned_release_s: int = 0
+    learned_release_of: int = 0
     agent_wish: bool = False
 
 

@@ -5,15 +5,18 @@ and the verdicts on ``gpu_idle`` (one look) and ``gpu_released`` (two). Not here
 (``agentops.policy.stopping``).
 
 Memory falls some time after its process ended, so a full card calls for patience, never for
-another signal. A tool that hangs or fails says nothing about the cards: asked twice in vain, a
-person looks.
+another signal. How much of it, the policy file says at the least and this job's history beyond;
+while each look shows less than the one before, a release is under way and is waited for. A tool
+that hangs or fails says nothing about the cards: asked twice in vain, a person looks.
 """
 
 from typing import Final, Literal
 
 from agentops.policy import moves
 from agentops.policy.decision import Close, Judge, Pause, RuleHit, Step
-from agentops.policy.facts import Fact, FactValue
+from agentops.policy.devices import FELL, STATUS, used_mib
+from agentops.policy.facts import Fact
+from agentops.policy.learned import Patience
 from agentops.policy.ledger import Judged
 from agentops.policy.view import SECOND_US, View
 from journal.events import JsonObject, Verdict
@@ -32,7 +35,7 @@ def releasing(view: View, stopped: Judged) -> Step | None:
     judged = view.verdict(RELEASED, after=stopped.order)
     if judged is not None and judged.verdict == "confirmed":
         return None
-    seen = view.fact("gpu", "status")
+    seen = view.fact(*STATUS)
     acted = max(view.acted_order, stopped.order)
     if seen is None or seen.order < max(acted, view.waited_order("gpu_memory_at_most")):
         return _look("what do the cards hold?", stopped.event)
@@ -42,28 +45,6 @@ def releasing(view: View, stopped: Judged) -> Step | None:
     if any(mib > view.job.gpu_idle_mib for mib in used):
         return _held(view, stopped, seen, used)
     return _idle(view, stopped, seen)
-
-
-def used_mib(status: FactValue) -> tuple[int, ...] | None:
-    """Used memory of each card; None where a look does not tell it of every card.
-
-    Cards that share the machine's memory have none of their own to be freed.
-    """
-    if not isinstance(status, dict) or status.get("state") != "ok":
-        return None
-    listed, kernel = status.get("devices"), status.get("kernel_devices")
-    if not isinstance(listed, list) or (isinstance(kernel, int) and kernel > len(listed)):
-        return None
-    if status.get("unified_memory") is True:
-        return ()
-    found: list[int] = []
-    for device in listed:
-        reading = device.get("memory_used_mib") if isinstance(device, dict) else None
-        value = reading.get("value") if isinstance(reading, dict) else None
-        if not isinstance(value, int):
-            return None
-        found.append(value)
-    return tuple(found) if found else None
 
 
 def _look(text: str, event: str) -> Step:
@@ -92,14 +73,20 @@ def _unreadable(view: View, stopped: Judged, seen: Fact) -> Step:
 
 
 def _held(view: View, stopped: Judged, seen: Fact, used: tuple[int, ...]) -> Step:
-    """Memory is in use: wait for its fall as long as a release may take."""
-    until = stopped.at_us + view.job.stop.gpu_release_s * SECOND_US
+    """Memory is in use: wait for its fall as long as a release may take, or as it goes on."""
+    patience = release_patience(view)
+    until = stopped.at_us + patience.seconds * SECOND_US
+    fell = view.fact(*FELL)
+    if view.now_us >= until and fell is not None and fell.order == seen.order:
+        longest = stopped.at_us + view.job.stop.grace.graceful_max_s * SECOND_US
+        until = max(until, min(longest, view.now_us + SLICE_US))
     if view.now_us < until:
         limits: JsonObject = {
             "kind": "gpu_memory_at_most",
             "limits_mib": [view.job.gpu_idle_mib] * len(used),
         }
-        hit = RuleHit("release", "memory is freed some time after its process ended", (seen.event,))
+        text = f"memory is freed some time after its process ended{patience.told}"
+        hit = RuleHit("release", text, (seen.event,))
         return Step(moves.wait_for(limits, min(SLICE_US, until - view.now_us)), (hit,))
     refuted = view.verdict(RELEASED, after=seen.order)
     reason = f"cards hold {', '.join(str(mib) for mib in used)} MiB, and no member lives"
@@ -109,9 +96,18 @@ def _held(view: View, stopped: Judged, seen: Fact, used: tuple[int, ...]) -> Ste
     return Step(Close("HANDED_OVER", reason, events), (RuleHit("release", reason, events),))
 
 
+def release_patience(view: View) -> Patience:
+    """How long the cards may take: the configured floor, or longer by this job's history."""
+    terms = view.state.terms
+    learned = Patience(terms.learned_release_s, terms.learned_release_of)
+    return learned.at_least(view.job.stop.gpu_release_s)
+
+
 def _idle(view: View, stopped: Judged, seen: Fact) -> Step:
     """The cards are idle in this look; a second one must say the same."""
-    first = view.verdict(IDLE, after=stopped.order)
+    # An idle look from before memory was held again is none of the two.
+    since = max(stopped.order, view.waited_order("gpu_memory_at_most"))
+    first = view.verdict(IDLE, after=since)
     if first is None:
         return _judge(IDLE, "confirmed", "every card is at its idle level", seen.event)
     if seen.order > first.order:

@@ -11,7 +11,7 @@ from typing import Literal
 from agentops.errors import UsageError
 from agentops.hosts import Host
 from agentops.policy import PolicyConfig
-from agentops.policy.learned import learned_grace_s
+from agentops.policy.learned import KINDS, learn_patience
 from journal import Clock, HostRef, Journal, NewEvent
 from journal.envelope import Actor, Event
 from journal.events import ConfigurationLoaded, IncidentOpened, JsonObject
@@ -89,12 +89,16 @@ def load_configuration(
 ) -> tuple[Event, ...]:
     """Record the configuration and terms in force, unless the incident's last ones are the same."""
     reader = journal.reader()
+    learned = learn_patience(reader.events(kinds=KINDS), job, before=incident)
     said: JsonObject = {
         "goal": terms.goal,
         "tier": host.tier,
         "shadow": terms.shadow or config.policy.shadow,
         "host": host.name,
-        "learned_grace_s": learned_grace_s(reader.events(), job, before=incident),
+        "learned_grace_s": learned.grace.seconds,
+        "learned_grace_of": learned.grace.of,
+        "learned_release_s": learned.release.seconds,
+        "learned_release_of": learned.release.of,
     }
     body: JsonObject = {"policy_file": config.body(), "terms": said}
     earlier = [

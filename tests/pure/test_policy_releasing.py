@@ -8,9 +8,10 @@ from pydantic import JsonValue
 from agentops.policy import Close, Judge, Pause, PolicyState, Run
 from agentops.policy.config import Job
 from agentops.policy.decision import Step
+from agentops.policy.devices import used_mib
 from agentops.policy.learning import Source, learn
 from agentops.policy.ledger import Judged, Waited
-from agentops.policy.releasing import releasing, used_mib
+from agentops.policy.releasing import releasing
 from agentops.policy.view import SECOND_US, View, look
 from journal.events import JsonObject, Verdict
 from tests.support.acting import later_term
@@ -136,6 +137,56 @@ def test_memory_that_is_held_is_waited_for_as_long_as_a_release_may_take() -> No
     assert f"0, {IDLE + 1} MiB" in over.action.reason
     state = judged(state, over, now_us)
     assert told(step_of(state, now_us + limit_us, stopped)) == ("close", "HANDED_OVER")
+
+
+def test_a_release_that_history_knows_to_take_longer_is_waited_for_so_long() -> None:
+    """Beyond the configured time, to the second; the rule's words say by how many releases."""
+    state, now_us, stopped = base()
+    limit_s = job().stop.gpu_release_s
+    terms = replace(state.terms, learned_release_s=limit_s + 15, learned_release_of=6)
+    state = seen(replace(state, terms=terms), cards(900))
+    step = step_of(state, now_us + (limit_s + 12) * SECOND_US, stopped)
+    assert isinstance(step.action, Run)
+    assert step.action.arguments["timeout_ms"] == 3_000
+    assert f"up to {limit_s + 15} s, the 95th percentile of 6" in step.because[0].text
+    over = step_of(state, now_us + (limit_s + 15) * SECOND_US, stopped)
+    assert told(over) == ("gpu_released", "refuted")
+
+
+def test_a_release_that_goes_on_is_waited_for_beyond_its_time_but_not_for_ever() -> None:
+    """While each look shows less than the one before; a look that shows as much ends it."""
+    state, now_us, stopped = base()
+    longest_s = 2 * job().stop.gpu_release_s
+    grace = job().stop.grace.model_copy(update={"graceful_max_s": longest_s})
+    stop = job().stop.model_copy(update={"grace": grace})
+
+    def then(known: PolicyState, after_s: int) -> tuple[str, object]:
+        step = releasing(view(known, now_us + after_s * SECOND_US, stop=stop), stopped)
+        assert step is not None
+        action = step.action
+        waits = action.arguments["timeout_ms"] if isinstance(action, Run) else None
+        return told(step)[1], waits
+
+    falling = seen(seen(state, cards(9_000, 9_000)), cards(9_000, 5_000))
+    assert then(falling, stop.gpu_release_s) == ("wait", 10_000)
+    assert then(falling, longest_s - 3) == ("wait", 3_000)
+    assert then(falling, longest_s) == ("refuted", None)
+    for still in (cards(9_000, 5_000), cards(9_000, 5_001), cards(4_000)):
+        assert then(seen(falling, still), stop.gpu_release_s) == ("refuted", None)
+
+
+def test_an_idle_look_counts_no_more_once_memory_was_held_again() -> None:
+    """Two looks that agree stand next to each other."""
+    state, now_us, stopped = base()
+    state = seen(state, cards(0))
+    state = judged(state, step_of(state, now_us, stopped), now_us)
+    state = seen(state, cards(900))
+    assert told(step_of(state, now_us, stopped)) == ("wait_until", "wait")
+    order = state.order + 1
+    waited = Waited("gpu_memory_at_most", met=True, order=order, event="w")
+    state = seen(replace(state, waits=(waited,), order=order), cards(0))
+    again = step_of(state, now_us, stopped)
+    assert told(again) == ("gpu_idle", "confirmed")
 
 
 def test_a_tool_that_tells_nothing_is_asked_once_more_and_no_further() -> None:
