@@ -297,12 +297,3 @@ def _matches(pattern: str, text: str) -> bool:
         return re.search(pattern, text) is not None
     except re.error:
         return pattern in text
-
-
-def first_kill_is_forced(text: str) -> bool:
-    """Whether the first signal that a command line sends is KILL."""
-    for level in nested(text):
-        for simple in level.script.commands():
-            if simple.name in {"kill", "pkill", "killall"}:
-                return bool({"-9", "-KILL", "-SIGKILL"} & set(simple.argv))
-    return False

@@ -23,7 +23,7 @@ from itertools import pairwise
 
 from agentops.policy import moves
 from agentops.policy.canonical import digest
-from agentops.policy.config import Job, PolicyConfig
+from agentops.policy.config import PolicyConfig
 from agentops.policy.decision import (
     Close,
     Decision,
@@ -143,13 +143,11 @@ def _ended(view: View) -> Step | None:
         return Step(close, (RuleHit("closed", close.reason),))
     budget = view.config.budget
     looks = sum(row.ran for row in view.state.probing)
-    blind = [
-        row.command for row in view.state.probing if row.ran and row.failed_in_row >= FAILURES_MAX
-    ]
+    blind = unanswered(view.state)
     undecided = len(view.verdicts("command_took_effect", "inconclusive"))
     reason = None
     if view.state.terms.shadow and view.state.denials:
-        reason = "shadow: the act that was due is recorded as denied, and nothing was done"
+        reason = f"shadow: {view.state.denied} was due; it is recorded as denied and was not done"
     elif any(approval.answer == "refused" for approval in view.state.approvals):
         reason = "a person said no to an act"
     elif view.state.denials >= DENIALS_MAX:
@@ -165,6 +163,13 @@ def _ended(view: View) -> Step | None:
     if reason is None:
         return None
     return Step(Close("HANDED_OVER", reason, ()), (RuleHit("G11", reason),))
+
+
+def unanswered(state: PolicyState) -> tuple[str, ...]:
+    """The looks that brought no answer so often in a row that they are not taken again."""
+    return tuple(
+        row.command for row in state.probing if row.ran and row.failed_in_row >= FAILURES_MAX
+    )
 
 
 def _unhurried(view: View, step: Step) -> Step:
@@ -281,9 +286,3 @@ def _decision(
         members=members,
         basis=state.basis,
     )
-
-
-def job_of(state: PolicyState, config: PolicyConfig) -> Job | None:
-    """The job that the incident is about, if the configuration knows it."""
-    name = state.incident.job if state.incident is not None else None
-    return None if name is None else config.job.get(name)

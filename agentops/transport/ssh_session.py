@@ -95,11 +95,6 @@ class ExecSession(asyncssh.SSHClientSession[bytes]):
         self.exchange.finish()
         self.done.set()
 
-    @property
-    def heard_of(self) -> bool:
-        """Whether the far side said how the command ended, or closed the session."""
-        return self.done.is_set()
-
     def send_signal(self, name: str) -> None:
         """Ask the server to signal its session; servers may ignore it."""
         with contextlib.suppress(OSError):

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import JsonValue
 
-from agentops.policy import PolicyConfig, PolicyState, Run, decide
+from agentops.policy import PolicyState, Run, decide
 from agentops.policy.config import Forbid, RuleWhen
 from agentops.policy.decision import Action
 from agentops.policy.facts import Fact, FactTable
@@ -144,12 +144,6 @@ def test_a_closed_incident_stays_closed() -> None:
     action = decide(closed, config(), now_us).action
     assert action.kind == "close"
     assert last.action.kind == "close"
-
-
-def with_limits(**changes: int) -> PolicyConfig:
-    """The configuration with other limits."""
-    limits = config().limits.model_copy(update=changes)
-    return config().model_copy(update={"limits": limits})
 
 
 def test_an_older_table_than_the_limit_is_looked_at_again() -> None:

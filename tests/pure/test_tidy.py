@@ -40,6 +40,12 @@ def test_module_is_tidy(path: Path) -> None:
             assert node.end_lineno - node.lineno < FUNCTION_LINES_MAX, node.name
         if isinstance(node, ast.ClassDef):
             assert not BANNED_CLASS.search(node.name)
+
+
+@pytest.mark.parametrize("path", SOURCES, ids=_name)
+def test_no_handler_takes_every_error(path: Path) -> None:
+    """A bug ends the program with its traceback, unless the handler raises it again."""
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
         if isinstance(node, ast.ExceptHandler):
             assert not _is_broad(node), f"broad except at line {node.lineno}"
 

@@ -1,0 +1,1 @@
+"""What tests stand on: stages, journals, peers and fixtures, none of them a mock."""

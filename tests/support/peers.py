@@ -1,7 +1,7 @@
 """The published DFlash packages, run live beside ours as a second oracle.
 
 They pin versions of torch and transformers that exclude each other, so they are installed without
-their dependencies; :data:`WITHOUT_DEPENDENCIES` and :data:`WITH_DEPENDENCIES` say which.
+their dependencies; ``.ci/peers.txt`` says which.
 """
 
 import importlib
@@ -10,14 +10,6 @@ import warnings
 from types import ModuleType
 
 import pytest
-
-WITHOUT_DEPENDENCIES = (
-    "dflash==0.1.0",
-    "specforge==0.2.0",
-    "speculators==0.9.0",
-    "hs-connectors==0.9.0",
-)
-WITH_DEPENDENCIES = ("datasets>=5", "loguru>=0.7.2", "openai>=3", "pydantic-settings>=2.16")
 
 
 def peer(module: str) -> ModuleType:

@@ -41,7 +41,6 @@ class Arena:
         self, pages: int, page_tokens: int, width: int, dtype: torch.dtype, *, pinned: bool
     ) -> None:
         self.page_tokens = page_tokens
-        self.page_bytes = page_tokens * width * dtype.itemsize
         self._shape = (page_tokens, width)
         self._dtype, self._pinned = dtype, pinned
         self._slabs: list[tuple[int, Tensor]] = []

@@ -216,7 +216,6 @@ class Pipeline:
             first_row = 0
             self._let_in(order, rows)
         with stages.crew.changed:
-            stages.jobs.is_finished = True
             stages.crew.changed.notify_all()
 
     def _let_in(self, order: EpochOrder, rows: Sequence[Row]) -> None:

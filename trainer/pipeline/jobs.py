@@ -74,7 +74,6 @@ class JobQueue:
     _out: dict[int, Ticket] = field(default_factory=dict)
     _running_since_s: dict[int, float] = field(default_factory=dict)
     _taken: int = 0
-    is_finished: bool = False
 
     @property
     def has_room(self) -> bool:
