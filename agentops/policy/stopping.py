@@ -22,11 +22,9 @@ RESPAWNS_MAX = 2
 def stopping(view: View) -> Step | None:
     """The next step of stopping, or None when no member lives and no successor may be coming."""
     since = max(view.acted_order, view.waited_order("process_absent"))
-    if not view.seen_after(since) or not view.table_fresh(view.config.limits.fresh_s):
+    table, fresh = view.table, view.table_fresh(view.config.limits.fresh_s)
+    if table is None or not view.seen_after(since) or not fresh:
         return Step(moves.list_processes(), (RuleHit("G14", "what lives now is not known"),))
-    table = view.table
-    if table is None:
-        return None
     flapping = _flapping(view, table)
     if flapping is not None:
         return flapping
@@ -71,10 +69,11 @@ def told(view: View, process: Process, victim: Identity) -> bool:
         return False
     told = acts[-1]
     over_at = (told.ended_at_us or told.at_us) + grace_us(view, "interrupt")
+    # A child often starts within its shell's own tick.
     starts = {
         member.identity
         for member in view.state.members
-        if member.role == "trainer" and member.identity.start_ticks > process.start_ticks
+        if member.role == "trainer" and member.identity.start_ticks >= process.start_ticks
     }
     return view.now_us >= over_at and len(starts) <= 1
 

@@ -8,7 +8,7 @@ from importlib.resources import files
 from pathlib import Path
 
 from agentops.bench.drawing import simulated_config
-from agentops.bench.simulate import Loop
+from agentops.bench.simulate import DECISIONS_MAX, Loop
 from agentops.policy import (
     Close,
     Decision,
@@ -46,10 +46,11 @@ def made_moments(seed: int) -> tuple[tuple[PolicyState, int, Decision], ...]:
     run.begin()
     found: list[tuple[PolicyState, int, Decision]] = []
     close: Close | None = None
-    while close is None:
+    while close is None and len(found) < DECISIONS_MAX:
         state, now_us = run.state, run.now_us()
         close = run.step()
         found.append((state, now_us, run.decisions[-1]))
+    assert close is not None, f"seed {seed} does not end"
     return tuple(found)
 
 

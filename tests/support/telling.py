@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pydantic import JsonValue
 
 from agentops.bench.drawing import simulated_config
-from agentops.bench.world import CODE, HEARTBEAT, LOG, NAMESPACE, NEW_SHA256, OLD_SHA256, SCRIPT
+from agentops.bench.world import LOG, NAMESPACE, NEW_SHA256, SCRIPT
 from agentops.policy import Close, Decision, Judge, Pause, PolicyConfig, PolicyState, Run
 from agentops.policy import decide as policy_decide
 from agentops.policy.fold import fold
@@ -68,6 +68,17 @@ def row(pid: int, **more: JsonValue) -> JsonObject:
         "launch_id": None,
     }
     return told | more
+
+
+def young(pid: int, at_us: int, **more: JsonValue) -> tuple[JsonObject, JsonObject]:
+    """A process that started at *at_us*, and its heartbeat at step 10."""
+    start = up_ticks(at_us)
+    return row(pid, start_ticks=start, **more), beat(pid, 10, start_ticks=start)
+
+
+def up_ticks(at_us: int) -> int:
+    """For how many ticks the host is up at *at_us*."""
+    return UP_TICKS + (at_us - EPOCH_US) * TICKS_PER_S // SECOND_US
 
 
 def shell(pid: int, **more: JsonValue) -> JsonObject:
@@ -133,7 +144,7 @@ class Incident:
         self,
         host: Host,
         *,
-        goal: str = "recover",
+        goal: str = "stop",
         config: PolicyConfig | None = None,
         learned_grace_s: int = 0,
     ) -> None:
@@ -195,10 +206,11 @@ class Incident:
             made = self.decide()
             if self.steps[-1].startswith(wanted):
                 return made
-            self._goes_on(made)
+            self.goes_on(made)
         raise AssertionError(f"no {wanted!r} among {self.steps}")
 
-    def _goes_on(self, made: Decision) -> None:
+    def goes_on(self, made: Decision) -> None:
+        """What was decided is answered, waited out or recorded; an act is the test's matter."""
         match made.action:
             case Judge() as judge:
                 self.judged(judge)
@@ -216,9 +228,7 @@ class Incident:
         fields = (reached.condition, reached.verdict, reached.reason, reached.evidence)
         condition, verdict, reason, evidence = fields
         self.emit(
-            VerdictReached(
-                condition=condition, verdict=verdict, reason=reason, evidence=evidence
-            )
+            VerdictReached(condition=condition, verdict=verdict, reason=reason, evidence=evidence)
         )
 
     def answered(self) -> None:
@@ -242,13 +252,12 @@ class Incident:
         self.done(answers[run.command])
 
     def _listing(self) -> JsonObject:
-        up = UP_TICKS + (self.now_us - EPOCH_US) * TICKS_PER_S // SECOND_US
         init = row(1, ppid=0, start_ticks=1, comm="init", cmdline=["init"], exe="/sbin/init")
         return {
             "boot_id": BOOT,
             "pid_namespace": NAMESPACE,
             "namespace_init_start_ticks": self.host.started_ticks,
-            "uptime_ticks": up,
+            "uptime_ticks": up_ticks(self.now_us),
             "ticks_per_s": TICKS_PER_S,
             "complete": self.host.complete,
             "processes": [init, *self.host.rows],
@@ -372,12 +381,16 @@ def _run(run: Run) -> str:
     return run.command
 
 
+def named(made: Decision) -> list[int]:
+    """The pids that a decided wait or verdict names."""
+    action = made.action
+    assert isinstance(action, Run | Judge)
+    condition = action.arguments.get("condition") if isinstance(action, Run) else action.condition
+    listed = condition.get("identities") if isinstance(condition, dict) else None
+    assert isinstance(listed, list)
+    return [Identity.model_validate(who).pid for who in listed]
+
+
 def passed_over(made: Decision) -> Sequence[tuple[str, str]]:
     """The other candidates of a decision, each with the rule that spoke against it."""
     return [(part.candidate, part.rule) for part in made.rejected]
-
-
-__all__ = [
-    "BOOT", "CODE", "HEARTBEAT", "LOG", "NEW_SHA256", "OLD_SHA256", "Host", "Incident", "beat",
-    "check", "passed_over", "row", "rules", "said", "shell", "worker",
-]  # fmt: skip

@@ -1,0 +1,398 @@
+"""Stopping a job: who comes first, who is waited for, and what proves that nobody is left."""
+
+from dataclasses import replace
+
+import pytest
+from pydantic import JsonValue
+
+from agentops.policy import Close, Judge, PolicyState, Run
+from agentops.policy.stopping import proof_of_absence, told
+from agentops.policy.view import SECOND_US, look
+from tests.support.telling import (
+    Host,
+    Incident,
+    beat,
+    named,
+    passed_over,
+    row,
+    rules,
+    shell,
+    worker,
+    young,
+)
+
+# What the engine looks at before it says that a stop was asked for.
+OPENING = [
+    "list_processes",
+    "read_heartbeat",
+    "file_digest",
+    "tail_log",
+    "judge intervention_needed confirmed",
+]
+
+
+def alone(pid: int = 70) -> Host:
+    """A trainer and nobody else."""
+    return Host(rows=(row(pid),), beat=beat(pid, 10))
+
+
+def interrupted() -> Incident:
+    """A lone trainer that got its interrupt."""
+    incident = Incident(alone())
+    incident.until("INT 70")
+    incident.done()
+    incident.steps.clear()
+    return incident
+
+
+def supervised(**traits: JsonValue) -> Incident:
+    """A shell that starts the job, and its child; the shell got its TERM."""
+    above = shell(50, **traits)
+    incident = Incident(Host(rows=(above, row(70, ppid=50)), beat=beat(70, 10)))
+    incident.until("TERM 50")
+    incident.done()
+    incident.steps.clear()
+    return incident
+
+
+def test_a_lone_trainer_is_interrupted_after_the_opening_looks() -> None:
+    """Nobody is signalled before anything is known, and the gentlest rung comes first."""
+    incident = Incident(alone())
+    incident.until("INT 70")
+    assert incident.steps == [*OPENING, "INT 70"]
+
+
+def test_a_stop_goes_on_only_from_a_whole_listing() -> None:
+    """A listing that is cut shows nobody's absence: it is asked for again."""
+    incident = interrupted()
+    incident.host = Host(beat=beat(70, 10), complete=False)
+    for _ in range(3):
+        assert incident.decide().phase == "stopping"
+        assert incident.steps[-1] == "list_processes"
+        incident.answered()
+    incident.host = replace(incident.host, complete=True)
+    incident.until("judge members_absent confirmed")
+
+
+def test_a_listing_that_has_aged_is_taken_again_before_the_stop_goes_on() -> None:
+    """Ten seconds are the limit; one microsecond more is too old."""
+    for more_us, step in ((0, "judge members_absent confirmed"), (1, "list_processes")):
+        incident = interrupted()
+        incident.host = Host(beat=beat(70, 10))
+        incident.until("list_processes")
+        incident.answered()
+        incident.later(10, us=more_us)
+        incident.decide()
+        assert incident.steps[-1] == step
+
+
+def test_whoever_waited_looks_before_the_next_step() -> None:
+    """A wait that ended in vain tells nothing about who lives now."""
+    incident = interrupted()
+    incident.until("wait")
+    incident.answered()
+    assert incident.decide().phase == "stopping"
+    assert incident.steps[-1] == "list_processes"
+
+
+def test_the_supervisor_gets_its_term_and_a_grace_before_its_child_is_touched() -> None:
+    """A shell with a trap acts when its child has ended, so after the grace the child is next."""
+    incident = supervised()
+    incident.until("INT 70")
+    assert incident.steps == [
+        "list_processes",
+        "wait process_absent 5000",
+        "list_processes",
+        "INT 70",
+    ]
+
+
+def test_a_told_shell_whose_child_has_ended_has_a_grace_to_end_itself() -> None:
+    """Counted from the last act; the shell alone is waited for, and only then it climbs on."""
+    incident = supervised()
+    incident.until("INT 70")
+    incident.done()
+    incident.later(2)
+    incident.host = replace(incident.host, rows=(shell(50),))
+    incident.steps.clear()
+    waits = incident.until("wait")
+    assert incident.steps == ["list_processes", "wait process_absent 3000"]
+    assert waits.because[0].rule == "supervisor"
+    assert named(waits) == [50]
+    incident.answered()
+    incident.steps.clear()
+    decision = incident.until("KILL 50")
+    assert incident.steps == ["list_processes", "tail_log", "read_heartbeat", "KILL 50"]
+    assert passed_over(decision) == [
+        ("interrupt", "ladder"),
+        ("interrupt_again", "ladder"),
+        ("terminate", "ladder"),
+    ]
+
+
+def test_while_a_told_shell_has_a_worker_below_it_the_worker_comes_first() -> None:
+    """What it waits for has not ended; it is not to blame for living on."""
+    incident = supervised()
+    incident.until("INT 70")
+    incident.done()
+    incident.host = replace(incident.host, rows=(shell(50), worker(71, 50)))
+    incident.until("INT 71")
+    assert "KILL 50" not in incident.steps
+
+
+def test_a_shell_without_a_trap_climbs_its_own_ladder_while_its_child_lives() -> None:
+    """TERM would have ended it at once: that it lives on says that it was not told."""
+    incident = supervised(signals_caught=[2])
+    incident.until("KILL 50")
+    assert incident.steps == [
+        "list_processes",
+        "wait process_absent 5000",
+        "list_processes",
+        "tail_log",
+        "read_heartbeat",
+        "KILL 50",
+    ]
+
+
+def test_a_shell_that_starts_another_child_after_its_term_was_not_told() -> None:
+    """It goes on as if nothing was said, so it is ended before the child."""
+    incident = supervised()
+    incident.later(1)
+    child, says = young(71, incident.now_us, ppid=50)
+    incident.host = Host(rows=(shell(50), child), beat=says)
+    incident.until("KILL 50")
+    assert "INT 71" not in incident.steps
+
+
+def test_a_child_of_its_shells_very_first_tick_counts_as_started_by_it() -> None:
+    """Ticks are hundredths of a second: a shell and its child often share one."""
+    incident = Incident(
+        Host(
+            rows=(shell(50, start_ticks=700), row(70, ppid=50, start_ticks=700)),
+            beat=beat(70, 10, start_ticks=700),
+        )
+    )
+    incident.until("TERM 50")
+    incident.done()
+    incident.later(1)
+    child, says = young(71, incident.now_us, ppid=50)
+    incident.host = Host(rows=(shell(50, start_ticks=700), child), beat=says)
+    incident.until("KILL 50")
+    assert "INT 71" not in incident.steps
+
+
+def test_a_shell_that_got_an_interrupt_only_was_not_told() -> None:
+    """Only TERM ends a shell that waits."""
+    incident = supervised()
+    view = incident.view
+    above = view.roles.supervisors[0]
+    assert view.table is not None
+    victim = view.table.identity(above)
+    over_us = incident.state.acts[-1].ended_at_us + 5 * SECOND_US
+    assert told(replace(view, now_us=over_us), above, victim)
+    assert not told(replace(view, now_us=over_us - 1), above, victim)
+    act = replace(incident.state.acts[-1], arguments={"signal": "INT"})
+    other = replace(incident.state, acts=(act,))
+    assert not told(replace(view, state=other, now_us=over_us), above, victim)
+
+
+def respawned(times: int) -> Incident:
+    """A trainer in whose place another came, so often, each proven by its heartbeat."""
+    incident = Incident(alone())
+    incident.until("INT 70")
+    for pid in range(71, 71 + times):
+        incident.done()
+        incident.later(1)
+        newcomer, says = young(pid, incident.now_us)
+        incident.host = Host(rows=(newcomer,), beat=says)
+        if pid < 70 + times:
+            incident.until(f"INT {pid}")
+    incident.steps.clear()
+    return incident
+
+
+def test_a_job_that_nobody_is_seen_to_start_again_is_stopped_twice_and_then_handed_over() -> None:
+    """The third time a person must find out who starts it."""
+    twice = respawned(2)
+    twice.until("INT 72")
+    thrice = respawned(3)
+    decision = thrice.until("close HANDED_OVER")
+    assert thrice.steps == ["list_processes", "read_heartbeat", "close HANDED_OVER"]
+    assert isinstance(decision.action, Close)
+    assert "process 73 was started again by something" in decision.action.reason
+    assert decision.action.evidence == thrice.view.listed
+    assert (decision.because[0].rule, decision.lead) == ("flapping", "H5")
+    assert decision.because[0].events == thrice.view.listed
+
+
+def test_a_job_whose_supervisor_is_known_does_not_flap() -> None:
+    """Who starts it again is no riddle: that one is stopped."""
+    incident = respawned(3)
+    below = tuple(child | {"ppid": 50} for child in incident.host.rows)
+    incident.host = replace(incident.host, rows=(shell(50), *below))
+    incident.until("TERM 50")
+
+
+def test_workers_get_one_grace_to_see_that_their_root_has_ended() -> None:
+    """Then each has a ladder of its own, oldest first."""
+    host = Host(rows=(row(70), worker(71, 70), worker(72, 70)), beat=beat(70, 10))
+    incident = Incident(host)
+    incident.until("INT 70")
+    incident.done()
+    incident.later(1)
+    incident.host = replace(host, rows=(worker(71, 1), worker(72, 1)))
+    incident.steps.clear()
+    waits = incident.until("wait")
+    assert incident.steps == ["list_processes", "wait process_absent 4000"]
+    assert waits.because[0].rule == "workers"
+    assert named(waits) == [71, 72]
+    incident.answered()
+    incident.steps.clear()
+    incident.until("INT 71")
+    assert incident.steps == ["list_processes", "INT 71"]
+    incident.done()
+    incident.host = replace(host, rows=(worker(72, 1),))
+    incident.steps.clear()
+    incident.until("INT 72")
+    assert incident.steps == [
+        "list_processes",
+        "wait process_absent 5000",
+        "list_processes",
+        "INT 72",
+    ]
+
+
+def test_a_worker_that_was_asked_already_is_not_waited_for_as_if_it_were_not() -> None:
+    """It is on its ladder: its own grace counts, and what it shows."""
+    host = Host(rows=(row(70), worker(71, 70)), beat=beat(70, 10))
+    incident = Incident(host)
+    incident.until("INT 70")
+    incident.done()
+    incident.host = replace(host, rows=(worker(71, 1),))
+    incident.until("INT 71")
+    incident.done()
+    incident.steps.clear()
+    decision = incident.until("wait")
+    assert incident.steps == ["list_processes", "wait process_absent 5000"]
+    assert decision.because[0].rule == "G3"
+
+
+def test_workers_that_nobody_was_signalled_before_are_not_waited_for() -> None:
+    """No root ended just now, so nothing tells them to end."""
+    host = Host(rows=(worker(71, 1, launch_id="l"),), beat=beat(70, 10, launch_id="l"))
+    incident = Incident(host)
+    incident.until("INT 71")
+    assert incident.steps == [*OPENING, "INT 71"]
+
+
+def test_absence_is_proven_by_two_whole_listings_with_the_heartbeat_read_between() -> None:
+    """A respawn period apart, both after the last act; the verdict rests on both."""
+    incident = interrupted()
+    incident.host = Host(beat=beat(70, 10, state="stopped"))
+    first = incident.until("judge members_absent")
+    assert incident.steps == ["list_processes", "judge members_absent confirmed"]
+    assert isinstance(first.action, Judge)
+    assert first.action.evidence == first.because[0].events == incident.view.listed
+    assert named(first) == [70]
+    incident.judged()
+    noted = incident.state.verdicts[-1].event
+    incident.steps.clear()
+    last = incident.until("judge job_stopped confirmed")
+    assert incident.steps == [
+        "pause 3",
+        "read_heartbeat",
+        "list_processes",
+        "judge job_stopped confirmed",
+    ]
+    assert isinstance(last.action, Judge)
+    assert last.action.evidence == (noted, *incident.view.listed)
+    assert last.because[0].events == last.action.evidence
+    condition = {**first.action.condition, "kind": "job_stopped", "looks": 2}
+    assert last.action.condition == condition
+    assert last.action.reason.startswith("two whole listings a respawn period apart")
+    incident.judged()
+    incident.steps.clear()
+    incident.until("close STOPPED")
+    assert incident.steps == ["close STOPPED"]
+
+
+def test_the_second_look_counts_only_from_the_end_of_the_respawn_period() -> None:
+    """What was listed or read a moment before it is taken again."""
+    incident = interrupted()
+    incident.host = Host(beat=beat(70, 10, state="stopped"))
+    incident.until("judge members_absent")
+    incident.judged()
+    incident.later(3, us=-1)
+    incident.steps.clear()
+    incident.decide()
+    assert incident.steps == ["pause 1e-06"]
+    incident.later(0, us=1)
+    incident.until("judge job_stopped")
+    assert incident.steps[1:] == ["read_heartbeat", "list_processes", "judge job_stopped confirmed"]
+
+
+def test_a_heartbeat_that_names_somebody_else_between_the_looks_starts_the_stop_again() -> None:
+    """Whoever goes on with the job's heartbeat is a member, known or not before."""
+    incident = interrupted()
+    incident.host = Host(beat=beat(70, 10, state="stopped"))
+    incident.until("judge members_absent")
+    incident.judged()
+    newcomer, says = young(95, incident.now_us, cmdline=["trainer"])
+    incident.host = Host(rows=(newcomer,), beat=says)
+    incident.until("INT 95")
+    assert "judge job_stopped confirmed" not in incident.steps
+
+
+def test_an_absence_from_before_a_member_was_seen_again_counts_for_nothing() -> None:
+    """Both looks must be later than the last decision that saw somebody alive."""
+    incident = interrupted()
+    incident.host = Host(beat=beat(70, 10))
+    incident.until("judge members_absent")
+    incident.judged()
+    incident.host = alone()
+    incident.until("TERM 70")
+    incident.done()
+    incident.host = Host(beat=beat(70, 10))
+    incident.steps.clear()
+    incident.until("judge job_stopped")
+    assert incident.steps[:2] == ["list_processes", "judge members_absent confirmed"]
+
+
+def test_a_container_that_was_started_again_is_named_as_the_reason() -> None:
+    """Nobody of an earlier boot or namespace can live, and no listing could show them."""
+    incident = interrupted()
+    incident.host = Host(beat=beat(70, 10), started_ticks=99)
+    last = incident.until("judge job_stopped confirmed")
+    assert isinstance(last.action, Judge)
+    assert last.action.reason.startswith("the host or its container was started again since")
+
+
+def test_a_process_that_looks_like_the_job_holds_the_proof_up() -> None:
+    """It is waited for until its heartbeat shows who it is, and nobody signals it before."""
+    incident = interrupted()
+    incident.later(1)
+    newcomer, says = young(90, incident.now_us)
+    incident.host = replace(incident.host, rows=(newcomer,))
+    for _ in range(8):
+        made = incident.decide()
+        assert incident.steps[-1] in {"list_processes", "read_heartbeat", "pause 1"}
+        incident.goes_on(made)
+    incident.host = replace(incident.host, beat=says)
+    incident.until("INT 90")
+
+
+@pytest.mark.parametrize("living", [False, True])
+def test_no_proof_is_spoken_without_a_listing_or_over_somebody_alive(*, living: bool) -> None:
+    """Whoever asks for it: nothing listed leads to a look, a living member to a person."""
+    if not living:
+        view = look(PolicyState(), rules(), rules().job["job"], 0)
+        step = proof_of_absence(view)
+        assert isinstance(step.action, Run)
+        assert (step.action.command, step.because[0].rule) == ("list_processes", "proof")
+        return
+    incident = interrupted()
+    step = proof_of_absence(incident.view)
+    assert isinstance(step.action, Close)
+    assert step.action.resolution == "HANDED_OVER"
+    assert step.action.reason == step.because[0].text == "process 70 of the job lives on"
+    assert step.action.evidence == step.because[0].events == incident.view.listed
