@@ -7,7 +7,12 @@ driving a run (``agentops.bench.whole``).
 
 import errno
 import os
+import re
+from collections import Counter
+from collections.abc import Iterable
 from dataclasses import dataclass, field
+from fcntl import F_GETFL, fcntl
+from itertools import takewhile
 from pathlib import Path
 from random import Random
 from typing import Literal
@@ -23,6 +28,8 @@ GRACE_US = 5 * SECOND_US
 EPOCH_US = 1_700_000_000 * SECOND_US
 _FULL = OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 _INTENT = b'"kind":"command_intended"'
+_KIND = re.compile(rb'"kind":"([a-z_]+)","mono_us":')
+_SECTOR_BYTES = 512
 Meddling = Literal["none", "reuse_pid", "restart", "reboot"]
 
 
@@ -57,14 +64,19 @@ class Odds:
 
 @dataclass(slots=True)
 class Controller:
-    """The life of the controller's process: it may end at any step, and is then dead for all."""
+    """The life of the controller's process: it may end at any step, and is then dead for all.
+
+    struck counts the faults of all kinds by the step that they struck: what was being written or
+    synced, or the command that was on its way.
+    """
 
     random: Random
     odds: Odds
     dead: bool = False
     deaths: int = 0
+    struck: Counter[tuple[str, str]] = field(default_factory=Counter)
 
-    def may_die(self) -> None:
+    def may_die(self, when: str, step: str) -> None:
         """One step.
 
         Raises:
@@ -76,6 +88,7 @@ class Controller:
             self.odds.deaths_left -= 1
             self.deaths += 1
             self.dead = True
+            self.struck[f"died {when}", step] += 1
             raise ControllerDied
 
 
@@ -97,11 +110,18 @@ class WorldClock:
 
 @dataclass(slots=True)
 class _Kept:
-    """One file: how much of it is durable, and how many intents wait to be."""
+    """One file: how far it was written, how far that is durable, and what waits to be.
+
+    laid_bytes is the size that it was laid out to, in zeros; sized says that this size is durable.
+    """
 
     path: Path
+    written: int
     durable: int
     intents: int = 0
+    laid_bytes: int = 0
+    sized: bool = False
+    step: str = ""
 
 
 @dataclass(slots=True)
@@ -109,48 +129,57 @@ class FaultyDisk:
     """A disk that runs full for a while, tears writes when the controller dies, and forgets.
 
     intents counts those that are durable. A power cut takes what was never synced, in part or
-    whole.
+    whole: from the end on where a file grew, any sectors of it where the file was laid out.
     """
 
     controller: Controller
     random: Random
+    sectors: Random
+    lays_out: bool = False
     intents: int = 0
     full_left: int = 0
     fulls: int = 0
     _files: dict[tuple[int, int], _Kept] = field(default_factory=dict)
 
     def reserve(self, descriptor: int, start: int, end: int) -> None:
-        """Lay nothing out, as a file system that cannot: a file ends where it was written to."""
+        """Lay a file out in zeros, or do nothing, as a file system that cannot."""
+        del start
+        if self.lays_out:
+            kept = self._kept(descriptor)
+            os.ftruncate(descriptor, end)
+            kept.laid_bytes, kept.sized = end, False
 
     def write(self, descriptor: int, data: bytes) -> int:
-        """Append; gives how many bytes were taken."""
+        """Write at the file's place; gives how many bytes were taken."""
         kept = self._kept(descriptor)
+        kept.step = step_of(kept.path, data)
         try:
-            self.controller.may_die()
+            self.controller.may_die("while writing", kept.step)
         except ControllerDied:
-            os.write(descriptor, data[: self.random.randrange(len(data) + 1)])
+            _write(kept, descriptor, data[: self.random.randrange(len(data) + 1)])
             raise
         if self.full_left == 0 and self.random.random() < self.controller.odds.full:
             self.full_left = self.random.randrange(1, 4)
             self.fulls += 1
         if self.full_left:
             self.full_left -= 1
+            self.controller.struck["disk full", kept.step] += 1
             room = self.random.choice((0, len(data) // 2))
             if room:
-                return os.write(descriptor, data[:room])
+                return _write(kept, descriptor, data[:room])
             raise _FULL
-        taken = os.write(descriptor, data)
+        taken = _write(kept, descriptor, data)
         kept.intents += data[:taken].count(_INTENT)
         return taken
 
     def sync(self, descriptor: int) -> None:
         """Return once all is durable; a controller may die before or after that."""
         kept = self._kept(descriptor)
-        self.controller.may_die()
-        kept.durable = os.fstat(descriptor).st_size
+        self.controller.may_die("before the sync", kept.step)
+        kept.durable, kept.sized = kept.written, True
         self.intents += kept.intents
         kept.intents = 0
-        self.controller.may_die()
+        self.controller.may_die("after the sync", kept.step)
 
     def _kept(self, descriptor: int) -> _Kept:
         """What is known of the file behind a descriptor; the seam is given no more than that."""
@@ -158,20 +187,63 @@ class FaultyDisk:
         known = self._files.get((found.st_dev, found.st_ino))
         if known is None:
             path = Path(f"/proc/self/fd/{descriptor}").readlink()
-            known = self._files[found.st_dev, found.st_ino] = _Kept(path, found.st_size)
+            at = os.lseek(descriptor, 0, os.SEEK_CUR)
+            if fcntl(descriptor, F_GETFL) & os.O_APPEND:
+                at = found.st_size
+            known = self._files[found.st_dev, found.st_ino] = _Kept(path, at, at)
         return known
 
     def power_cut(self) -> None:
-        """What was never synced may be gone from its end on; nothing else."""
+        """What was never synced may be gone; nothing else.
+
+        A controller that died left its files as long as they were laid out.
+        """
         for kept in self._files.values():
-            size = kept.path.stat().st_size
-            if size > kept.durable and self.random.random() < 0.5:  # noqa: PLR2004 - odds
-                os.truncate(kept.path, self.random.randrange(kept.durable, size + 1))
+            written = min(kept.written, kept.path.stat().st_size)
+            if kept.laid_bytes:
+                os.truncate(kept.path, max(kept.laid_bytes, written))
+            if written <= kept.durable or self.random.random() >= 0.5:  # noqa: PLR2004 - odds
+                continue
+            if kept.laid_bytes and (kept.sized or self.sectors.random() < 0.5):  # noqa: PLR2004
+                self.controller.struck["power cut, holes", kept.step] += 1
+                self._lose_sectors(kept, written)
+            else:
+                self.controller.struck["power cut, end lost", kept.step] += 1
+                os.truncate(kept.path, self.random.randrange(kept.durable, written + 1))
         self._files.clear()
 
-    def recount(self, lines: bytes) -> None:
-        """After a death: the intents that are in the journal's files."""
-        self.intents = lines.count(_INTENT)
+    def _lose_sectors(self, kept: _Kept, written: int) -> None:
+        """Each sector that was not synced has arrived or has not; what was durable in it stays."""
+        with kept.path.open("r+b") as file:
+            first = kept.durable - kept.durable % _SECTOR_BYTES
+            for sector in range(first, written, _SECTOR_BYTES):
+                if self.sectors.random() < 0.5:  # noqa: PLR2004 - odds
+                    begin = max(sector, kept.durable)
+                    file.seek(begin)
+                    file.write(bytes(min(sector + _SECTOR_BYTES, written) - begin))
+
+    def recount(self, lines: Iterable[bytes]) -> None:
+        """After a death: the intents that are whole in the journal's files."""
+        whole = takewhile(lambda line: b"\x00" not in line, lines)
+        self.intents = sum(_INTENT in line for line in whole)
+
+
+def _write(kept: _Kept, descriptor: int, data: bytes) -> int:
+    taken = os.write(descriptor, data)
+    kept.written = os.lseek(descriptor, 0, os.SEEK_CUR)
+    return taken
+
+
+def step_of(path: Path, data: bytes) -> str:
+    """What is being written: the kind of the last event, or else of the file.
+
+    >>> step_of(Path("x/log/s1-0a/000000.jsonl"), b'{"kind":"sealed","mono_us":1}')
+    'sealed'
+    >>> step_of(Path("x/seals.jsonl"), b'{"note":""}')
+    'seals'
+    """
+    kinds = _KIND.findall(data)
+    return kinds[-1].decode() if kinds else "output" if "blob" in path.parts else path.stem
 
 
 @dataclass(slots=True)
@@ -179,7 +251,8 @@ class SimulatedHost:
     """A transport to the world: it answers in the commands' own forms, if the line holds.
 
     unannounced counts requests that no durable intent stood for; signals are those that were sent,
-    lost ones too; hasty tells of graces that were cut short, by the world's own time.
+    lost ones too; sent counts all commands that were carried out; hasty tells of graces that were
+    cut short, by the world's own time.
     """
 
     world: World
@@ -193,6 +266,7 @@ class SimulatedHost:
     unannounced: int = 0
     lost_in_row: int = 0
     signals: list[str] = field(default_factory=list)
+    sent: Counter[str] = field(default_factory=Counter)
     hasty: list[str] = field(default_factory=list)
     _asked: dict[str, int] = field(default_factory=dict)
 
@@ -204,10 +278,13 @@ class SimulatedHost:
         self._meddle(name, arguments)
         if self.random.random() < self.controller.odds.jump:
             self.clock.offset_us += self.random.randrange(-600, 601) * SECOND_US
+            self._struck("clock jumped", name)
         how = self._carried()
+        if how != "held":
+            self._struck(how.replace("_", " "), name)
         if name == "signal_process" and how != "not_sent":
             self._note(arguments)
-        self.controller.may_die()
+        self.controller.may_die("before the effect", name)
         if how == "not_sent":
             self.world.pass_time(SECOND_US)
             return NotSent("unreachable", "")
@@ -215,11 +292,12 @@ class SimulatedHost:
             self.world.pass_time(SECOND_US)
             return Lost("connection_lost", "", 1_000)
         seen = answer(self.world, name, arguments)
-        self.controller.may_die()
+        self.sent[name] += 1
+        self.controller.may_die("after the effect", name)
         if how == "lost_after":
             self.world.pass_time(SECOND_US)
             return Lost(self.random.choice(("connection_lost", "deadline_still_running")), "", 1)
-        sink.stdout(self._garbled(told(name, seen, arguments)))
+        sink.stdout(self._garbled(name, told(name, seen, arguments)))
         return Ended(0, 50)
 
     async def close(self) -> None:
@@ -236,10 +314,14 @@ class SimulatedHost:
             self.hasty.append(f"{name} came {since_us // 1_000} ms after the signal before it")
         self._asked[victim] = self.world.now_us
 
-    def _garbled(self, out: bytes) -> bytes:
+    def _struck(self, fault: str, name: str) -> None:
+        self.controller.struck[fault, name] += 1
+
+    def _garbled(self, name: str, out: bytes) -> bytes:
         """The output, or what is left of it."""
         if self.random.random() >= self.controller.odds.garble:
             return out
+        self._struck("answer cut", name)
         return out[: self.random.randrange(len(out))]
 
     def _carried(self) -> Literal["held", "not_sent", "lost_before", "lost_after"]:
@@ -259,7 +341,11 @@ class SimulatedHost:
             process = self.world.processes.get(pid) if isinstance(pid, int) else None
             if process is not None and process.role != "innocent":
                 self.world.reuse(process)
+                self._struck("pid reused", name)
                 odds.meddling = "none"
         elif odds.meddling in {"restart", "reboot"} and self.requests == odds.meddling_at:
             self.world.restart(boot=odds.meddling == "reboot")
+            self._struck(
+                "host restarted" if odds.meddling == "reboot" else "container restarted", name
+            )
             odds.meddling = "none"

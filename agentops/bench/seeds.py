@@ -1,12 +1,15 @@
 """Many simulated seeds, side by side, and what they add up to.
 
-Here: spreading seeds over processes and counting. Not here: one seed (``agentops.bench.whole``,
+Here: spreading seeds over processes, and counting; the counts are the same however many processes
+there are. Not here: one seed (``agentops.bench.whole``,
 or ``agentops.bench.simulate`` for the engine alone), or printing.
 """
 
+import gc
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import islice
@@ -21,7 +24,11 @@ CHUNK = 50
 
 @dataclass(slots=True)
 class SeedTally:
-    """Counts over seeds; red holds those whose gates broke, with what the oracle found."""
+    """Counts over seeds; red holds those whose gates broke, with what the oracle found.
+
+    acts counts the commands that hosts carried out, struck the faults by what they were and the
+    step that they struck: the event or file being written, or the command on its way.
+    """
 
     seeds: int = 0
     decisions: int = 0
@@ -29,6 +36,8 @@ class SeedTally:
     full_disks: int = 0
     resolutions: Counter[str] = field(default_factory=Counter)
     signals: Counter[str] = field(default_factory=Counter)
+    acts: Counter[str] = field(default_factory=Counter)
+    struck: Counter[tuple[str, str]] = field(default_factory=Counter)
     red: list[tuple[int, tuple[str, ...]]] = field(default_factory=list)
 
     def add(self, run: Simulated) -> None:
@@ -39,20 +48,44 @@ class SeedTally:
         self.full_disks += run.full_disks
         self.resolutions[run.resolution or "no end"] += 1
         self.signals.update(run.signals)
+        self.acts.update(dict(run.acts))
+        self.struck.update(dict(run.struck))
         if run.findings:
             self.red.append((run.seed, run.findings))
 
     def json(self) -> dict[str, object]:
         """The counts as one object."""
+        findings = [text for _, found in self.red for text in found]
         return {
             "seeds": self.seeds,
             "red": [{"seed": seed, "findings": list(found)} for seed, found in self.red],
+            "false_kills": sum(text.startswith("innocent") for text in findings),
+            "false_greens": sum(
+                text.startswith("false green") or " confirmed, and " in text for text in findings
+            ),
             "decisions": self.decisions,
             "controller_deaths": self.deaths,
             "full_disks": self.full_disks,
             "resolutions": dict(sorted(self.resolutions.items())),
             "signals": dict(sorted(self.signals.items())),
+            "acts": dict(sorted(self.acts.items())),
+            "faults": self.faults(),
+            "faults_by_step": self.faults_by_step(),
         }
+
+    def faults(self) -> dict[str, int]:
+        """How often each fault struck."""
+        whole: Counter[str] = Counter()
+        for (fault, _), count in self.struck.items():
+            whole[fault] += count
+        return dict(sorted(whole.items()))
+
+    def faults_by_step(self) -> dict[str, dict[str, int]]:
+        """For each step, how often each fault struck there."""
+        steps: dict[str, dict[str, int]] = {}
+        for (fault, step), count in sorted(self.struck.items()):
+            steps.setdefault(step, {})[fault] = count
+        return dict(sorted(steps.items()))
 
 
 def run_seeds(
@@ -62,15 +95,17 @@ def run_seeds(
 
     alone: the engine without executor and journal, which is many times faster.
     """
-    config = simulated_config(rules)
-    one = simulate if alone else simulate_whole
-    if side_by_side == 1:
-        yield from (one(seed, config) for seed in seeds)
-        return
     remaining = iter(seeds)
     chunks = iter(lambda: tuple(islice(remaining, CHUNK)), ())
+    work = partial(
+        _run_chunk, config=simulated_config(rules), one=simulate if alone else simulate_whole
+    )
+    if side_by_side == 1:
+        for chunk in chunks:
+            yield from work(chunk)
+        return
     with ProcessPoolExecutor(side_by_side) as pool:
-        for runs in pool.map(partial(_run_chunk, config=config, one=one), chunks):
+        for runs in pool.map(work, chunks):
             yield from runs
 
 
@@ -80,4 +115,16 @@ def _run_chunk(
     config: PolicyConfig,
     one: Callable[[int, PolicyConfig], Simulated],
 ) -> list[Simulated]:
-    return [one(seed, config) for seed in seeds]
+    with _collected_once():
+        return [one(seed, config) for seed in seeds]
+
+
+@contextmanager
+def _collected_once() -> Iterator[None]:
+    """Seeds leave few cycles, and looking for them at every turn takes a tenth of the time."""
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.enable()
+        gc.collect()

@@ -7,6 +7,7 @@ the physics (``agentops.bench.world``); real processes are the other benchmark's
 The engine sees events only: no name of a habit, no truth, no seed.
 """
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from random import Random
@@ -55,7 +56,11 @@ Carried = Literal["ended", "not_sent", "lost_before", "lost_after", "failed"]
 
 @dataclass(frozen=True, slots=True)
 class Simulated:
-    """What became of one seed. findings are breaches; an empty tuple is green."""
+    """What became of one seed. findings are breaches; an empty tuple is green.
+
+    acts counts the commands that were carried out, by name; struck counts faults by what they were
+    and the step that they struck.
+    """
 
     seed: int
     resolution: Resolution | None
@@ -66,6 +71,8 @@ class Simulated:
     drawn: Drawn
     deaths: int = 0
     full_disks: int = 0
+    acts: tuple[tuple[str, int], ...] = ()
+    struck: tuple[tuple[tuple[str, str], int], ...] = ()
 
 
 class Loop:
@@ -82,6 +89,8 @@ class Loop:
         self.signals: list[str] = []
         self.lost_in_row = 0
         self.lies: list[str] = []
+        self.sent: Counter[str] = Counter()
+        self.struck: Counter[tuple[str, str]] = Counter()
 
     def emit(self, payload: Payload, observation: JsonObject | None = None) -> Event:
         """An event as a journal would give it back, folded at once."""
@@ -210,6 +219,8 @@ class Loop:
 
     def _outcome(self, run: Run, command_id: str) -> None:
         how = self._carried()
+        if how != "ended":
+            self.struck[how.replace("_", " "), run.command] += 1
         if how == "not_sent":
             self.world.pass_time(SECOND_US)
             self.emit(CommandNotSent(command_id=command_id, reason="unreachable", detail=""))
@@ -217,6 +228,7 @@ class Loop:
         observation: JsonObject | None = None
         if how != "lost_before":
             observation = answer(self.world, run.command, run.arguments)
+            self.sent[run.command] += 1
         if how in {"lost_before", "lost_after"}:
             reason = self.random.choice(("connection_lost", "controller_died"))
             self.world.pass_time(SECOND_US)
@@ -264,6 +276,8 @@ def simulate(seed: int, config: PolicyConfig) -> Simulated:
         signals=tuple(run.signals),
         findings=findings,
         drawn=run.drawn,
+        acts=tuple(sorted(run.sent.items())),
+        struck=tuple(sorted(run.struck.items())),
     )
 
 

@@ -144,6 +144,8 @@ def simulate_whole(seed: int, config: PolicyConfig) -> Simulated:
             drawn=run.drawn,
             deaths=run.controller.deaths,
             full_disks=run.disk.fulls,
+            acts=tuple(sorted(run.host.sent.items())),
+            struck=tuple(sorted(run.controller.struck.items())),
         )
     finally:
         shutil.rmtree(folder, ignore_errors=True)
@@ -161,7 +163,10 @@ def _drawn(seed: int, config: PolicyConfig, folder: Path) -> _Run:
     drawn = draw_world(Random(seed), world)  # noqa: S311 - a seed that can be told is the point
     random = Random(f"whole/{seed}")  # noqa: S311
     controller = Controller(random, Odds.drawn(random))
-    disk, clock = FaultyDisk(controller, random), WorldClock(world)
+    # Drawn apart, so that what a seed meant before files were laid out ahead it still means.
+    sectors = Random(f"sectors/{seed}")  # noqa: S311
+    disk = FaultyDisk(controller, random, sectors, lays_out=sectors.random() < 0.5)  # noqa: PLR2004
+    clock = WorldClock(world)
     host = SimulatedHost(
         world, controller, disk, clock, random, drawn.fault_rate, drawn.lost_in_row_max
     )
@@ -226,7 +231,8 @@ def _opened(run: _Run) -> Journal:
 def _died(run: _Run) -> None:
     if run.controller.dead:
         run.disk.power_cut()
-    run.disk.recount(b"".join(path.read_bytes() for path in run.path.glob("log/*/*.jsonl")))
+    written = b"".join(path.read_bytes() for path in run.path.glob("log/*/*.jsonl"))
+    run.disk.recount(written.split(b"\n"))
 
 
 async def _recovered(run: _Run, journal: Journal) -> Recovery:

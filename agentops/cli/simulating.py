@@ -63,7 +63,8 @@ def _simulate(arguments: argparse.Namespace) -> Status:
     else:
         console().print(
             f"{tally.seeds} seeds, {tally.decisions} decisions, {tally.deaths} controllers died, "
-            f"{tally.full_disks} times the disk was full, {len(tally.red)} red; "
+            f"{tally.full_disks} times the disk was full, {sum(tally.struck.values())} faults, "
+            f"{len(tally.red)} red; "
             + ", ".join(f"{name} {count}" for name, count in sorted(tally.resolutions.items())),
             soft_wrap=True,
         )

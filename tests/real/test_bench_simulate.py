@@ -1,29 +1,40 @@
 """Loop, executor and journal as they are, in simulated worlds with faults at every step."""
 
 from dataclasses import replace
+from functools import cache
+from pathlib import Path
 from random import Random
 
 import pytest
 
 from agentops.bench.drawing import draw_world
 from agentops.bench.faults import Controller, FaultyDisk, Odds, SimulatedHost, WorldClock
+from agentops.bench.seeds import SeedTally, run_seeds
+from agentops.bench.simulate import Simulated
 from agentops.bench.whole import simulate_whole
 from agentops.bench.world import SECOND_US, World
 from agentops.commands.base import Completed
 from agentops.commands.processes import ListProcesses, ProcessTable
 from agentops.commands.signals import SignalProcess
-from agentops.policy import PolicyConfig
+from agentops.policy import PolicyConfig, parse_policy
 from agentops.transport import Ended, Request
+from journal.disk import AppendFile
 from journal.events import Identity
 from tests.support.boxes import Kept
-from tests.support.simulated import config
+from tests.support.simulated import SHIPPED, config
 
 SEEDS = range(18)
 
 
+@cache
+def first_runs() -> tuple[Simulated, ...]:
+    """The first seeds, run once for all who look at them."""
+    return tuple(simulate_whole(seed, config()) for seed in SEEDS)
+
+
 def test_no_seed_breaks_a_gate_and_the_troubles_come_about() -> None:
     """Controllers die, disks run full, and nothing is hurt, doubled, lost or claimed for it."""
-    runs = [simulate_whole(seed, config()) for seed in SEEDS]
+    runs = first_runs()
     assert [(run.seed, run.findings) for run in runs if run.findings] == []
     assert sum(run.deaths for run in runs) > 3
     assert sum(run.full_disks for run in runs) > 0
@@ -32,9 +43,9 @@ def test_no_seed_breaks_a_gate_and_the_troubles_come_about() -> None:
 
 def test_a_seed_runs_the_same_way_again() -> None:
     """A red one is seen again by its number alone, deaths included."""
-    died = next(s for s in SEEDS if simulate_whole(s, config()).deaths)
-    assert simulate_whole(died, config()) == simulate_whole(died, config())
-    assert replace(simulate_whole(1, config()), seed=2) != simulate_whole(2, config())
+    died = next(run for run in first_runs() if run.deaths)
+    assert simulate_whole(died.seed, config()) == died
+    assert replace(first_runs()[1], seed=2) != first_runs()[2]
 
 
 @pytest.mark.parametrize("seed", [138, 199, 331, 538, 942])
@@ -63,7 +74,7 @@ def host_of(world: World, *, die: float = 0.0) -> SimulatedHost:
     odds = Odds(die=die, full=0, jump=0, garble=0, meddling="none", meddling_at=0)
     random = Random(3)  # noqa: S311 - repeatable on purpose
     controller = Controller(random, odds)
-    disk = FaultyDisk(controller, random)
+    disk = FaultyDisk(controller, random, random)
     return SimulatedHost(world, controller, disk, WorldClock(world), random, 0.0, 1)
 
 
@@ -126,3 +137,72 @@ async def test_after_a_restart_the_old_identity_is_refused(boot: bool) -> None: 
     await host_of(world).run(request_for(command), sink)
     assert b'"refusal":"identity_changed"' in sink.out
     assert world.hurt == []
+
+
+def disk_of(folder: Path, *, lays_out: bool) -> tuple[FaultyDisk, AppendFile]:
+    """A disk that never fails by itself, and a file on it."""
+    disk = host_of(World()).disk
+    disk.lays_out = lays_out
+    return disk, AppendFile(folder / "000000.jsonl", disk)
+
+
+@pytest.mark.parametrize("lays_out", [False, True])
+def test_a_power_cut_takes_what_was_not_synced_and_nothing_else(
+    tmp_path: Path,
+    lays_out: bool,  # noqa: FBT001
+) -> None:
+    """Over some cuts something is lost each way, and never a byte of what was acknowledged."""
+    found = set()
+    for turn in range(20):
+        (folder := tmp_path / str(turn)).mkdir()
+        disk, file = disk_of(folder, lays_out=lays_out)
+        file.write(b"a" * 700)
+        file.wait_durable(700)
+        file.write(b"b" * 3_000)
+        file.close()
+        disk.random.seed(turn)
+        disk.power_cut()
+        left = file.path.read_bytes()
+        assert left[:700] == b"a" * 700
+        assert (b"a" in left[700:], b"b" in left[3_700:]) == (False, False)
+        kept = left[700:].rstrip(b"\x00")
+        found.add("whole" if kept == b"b" * 3_000 else "hole" if b"\x00" in kept else "end lost")
+    assert found >= ({"whole", "hole"} if lays_out else {"whole", "end lost"})
+
+
+def test_a_controller_that_died_leaves_its_files_laid_out(tmp_path: Path) -> None:
+    """What closing would have cut off is there for the next opener."""
+    disk, file = disk_of(tmp_path, lays_out=True)
+    file.write(b"a" * 700)
+    file.wait_durable(700)
+    laid = file.path.stat().st_size
+    file.close()
+    assert file.path.stat().st_size == 700
+    disk.power_cut()
+    assert file.path.stat().st_size == laid > 700
+
+
+def test_the_counts_are_the_same_however_many_processes_there_are() -> None:
+    """In order, too."""
+    rules = parse_policy(SHIPPED.read_text(encoding="utf-8"), SHIPPED.name)
+    told = []
+    for processes in (1, 2):
+        tally = SeedTally()
+        runs = list(run_seeds(rules, range(60, 120), side_by_side=processes, alone=True))
+        for run in runs:
+            tally.add(run)
+        told.append(([run.seed for run in runs], tally.json()))
+    assert told[0] == told[1]
+    assert told[0][0] == list(range(60, 120))
+
+
+def test_faults_are_counted_by_the_step_that_they_strike() -> None:
+    """Deaths and full disks agree with what is counted one by one."""
+    tally = SeedTally()
+    for run in first_runs():
+        tally.add(run)
+    faults = tally.faults()
+    assert sum(count for fault, count in faults.items() if "died" in fault) == tally.deaths
+    assert faults["disk full"] >= tally.full_disks
+    assert sum(sum(by.values()) for by in tally.faults_by_step().values()) == sum(faults.values())
+    assert {"decision_made", "command_intended", "list_processes"} <= set(tally.faults_by_step())
