@@ -76,7 +76,7 @@ class Drafter:
         self, new: NewEvent, clean: Clean, struck: dict[str, int], out: dict[str, OutputRef]
     ) -> Draft:
         idem = new.idem
-        if idem is None and isinstance(clean.payload, CommandIntended):
+        if idem is None and type(clean.payload) is CommandIntended:
             idem = clean.payload.command_id
         wall_us = self.clock.wall_us()
         return Draft(

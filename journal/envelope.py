@@ -8,7 +8,7 @@ canonical line. Not here: which payloads exist (``journal.events``), how lines a
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, TypeAdapter, ValidationError
 
@@ -87,8 +87,7 @@ class NewEvent:
     attachments: "Mapping[str, bytes | Capture]" = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
-class Event:
+class Event(NamedTuple):
     """One stored event. ``line`` is the evidence; every other field is read from it.
 
     ts_us is the wall clock of the writer (UTC), mono_ns its monotonic clock within ``boot``.
@@ -173,8 +172,7 @@ class Envelope(_Strict):
     data: dict[str, JsonValue]
 
 
-@dataclass(frozen=True, slots=True)
-class Draft:
+class Draft(NamedTuple):
     """A new event made ready for its line: everything but its place in the chain.
 
     data is the payload's canonical JSON without its kind.

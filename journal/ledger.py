@@ -7,6 +7,7 @@ here: storage, and what a policy makes of an unknown outcome (``agentops.policy`
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from journal.envelope import HostRef
 from journal.errors import DoubleOutcome, DuplicateIdem, HostBlocked, OrphanOutcome
@@ -17,11 +18,12 @@ from journal.events import (
     ObservationParsed,
     Payload,
 )
-from journal.kinds import OUTCOME_KINDS
+from journal.kinds import OUTCOME_KINDS, PAYLOADS
+
+_OUTCOMES = frozenset(PAYLOADS[kind] for kind in OUTCOME_KINDS)
 
 
-@dataclass(frozen=True, slots=True)
-class Entry:
+class Entry(NamedTuple):
     """As much of an event as the rules need."""
 
     stream: str
@@ -87,15 +89,16 @@ class Ledger:
         payload = entry.payload
         if entry.idem is not None:
             self.idems.add(entry.idem)
-        if isinstance(payload, CommandIntended):
+        # By exact type: isinstance asks pydantic's metaclass, which costs more than all the rest.
+        if type(payload) is CommandIntended:
             self.open[payload.command_id] = intent_of(entry, payload)
         elif payload_settles(payload):
             command_id = command_id_of(payload)
             intent = self.open.pop(command_id, None)
             self.settled.add(command_id)
-            if isinstance(payload, CommandOutcomeUnknown) and intent is not None:
+            if type(payload) is CommandOutcomeUnknown and intent is not None:
                 self._doubt(intent, entry.ts_us)
-        elif isinstance(payload, CommandReconciled):
+        elif type(payload) is CommandReconciled:
             self.looked_at[payload.command_id] = entry.ts_us
             if payload.settled != "unknown":
                 self.reconciled[payload.command_id] = entry.ts_us
@@ -148,7 +151,7 @@ def intent_of(entry: Entry, payload: CommandIntended) -> Intent:
 
 def payload_settles(payload: Payload) -> bool:
     """Whether it is an outcome that settles an intent."""
-    return getattr(payload, "kind", "") in OUTCOME_KINDS
+    return type(payload) in _OUTCOMES
 
 
 def command_id_of(payload: Payload) -> str:
@@ -164,7 +167,7 @@ class _Trial:
         self._ledger = ledger
         self._alone = alone
         self._idems: set[str] = set()
-        self._opened: dict[str, Intent] = {}
+        self._opened: dict[str, str] = {}  # command id -> the stream of its intent
         self._settled: set[str] = set()
         self._reconciled: set[str] = set()
 
@@ -176,14 +179,14 @@ class _Trial:
                     f"the idempotency key {entry.idem} was used before; nothing was written"
                 )
             self._idems.add(entry.idem)
-        if isinstance(payload, CommandIntended):
+        if type(payload) is CommandIntended:
             self._refuse_blocked(entry, payload)
-            self._opened[payload.command_id] = intent_of(entry, payload)
+            self._opened[payload.command_id] = entry.stream
         elif payload_settles(payload):
             self._settle(entry, command_id_of(payload), payload)
-        elif isinstance(payload, ObservationParsed):
+        elif type(payload) is ObservationParsed:
             self._refuse_unknown(payload.command_id, "an observation")
-        elif isinstance(payload, CommandReconciled):
+        elif type(payload) is CommandReconciled:
             if not self._alone:
                 self._refuse_unknown(payload.command_id, "a reconciliation")
             self._reconciled.add(payload.command_id)
@@ -191,8 +194,10 @@ class _Trial:
     def _settle(self, entry: Entry, command_id: str, payload: Payload) -> None:
         if command_id in self._ledger.settled or command_id in self._settled:
             raise DoubleOutcome(f"command {command_id} has its outcome already")
-        intent = self._opened.get(command_id) or self._ledger.open.get(command_id)
-        if intent is None or intent.stream != entry.stream:
+        stream = self._opened.get(command_id)
+        if stream is None and (intent := self._ledger.open.get(command_id)) is not None:
+            stream = intent.stream
+        if stream != entry.stream:
             kind = getattr(payload, "kind", "outcome")
             raise OrphanOutcome(f"{kind} for {command_id}, which has no open intent in this stream")
         self._settled.add(command_id)

@@ -8,8 +8,10 @@ keys. A line is stored and hashed verbatim; nobody re-serialises it. Not here: w
 
 import hashlib
 import json
+from collections.abc import Iterable
 from typing import Never
 
+import orjson
 from pydantic import JsonValue
 
 from journal.errors import LineProfileError
@@ -19,7 +21,9 @@ _SAFE_BITS = 53  # beyond them, JavaScript's numbers and IEEE doubles round
 INTEGER_BOUND = 2**_SAFE_BITS
 DEPTH_MAX = 64  # deeper nesting would let a hostile line exhaust a parser's stack
 ZERO_LEAF = "0" * 64  # ``prev`` of the first event in a stream
-_PLAIN = (str, bool, type(None))  # nothing about their values can be outside the profile
+_PLAIN = frozenset({str, bool, type(None)})  # nothing about their values can be outside
+_LISTS = (list, tuple)
+_WORDS = (str, type(None))
 
 
 def _no_float(text: str) -> Never:
@@ -27,6 +31,9 @@ def _no_float(text: str) -> Never:
 
 
 _DECODE = json.JSONDecoder(parse_float=_no_float, parse_constant=_no_float).decode
+_ONLY_JSON = (
+    orjson.OPT_SORT_KEYS | orjson.OPT_PASSTHROUGH_DATACLASS | orjson.OPT_PASSTHROUGH_DATETIME
+)
 _ENCODE = json.JSONEncoder(
     ensure_ascii=False,
     check_circular=False,
@@ -62,10 +69,16 @@ def check(value: JsonValue) -> None:
 def encoded(value: JsonValue) -> bytes:
     """The canonical bytes of a value whose parts were checked before.
 
+    Within the profile orjson and json agree to the byte, and orjson is ten times as fast; what it
+    refuses (lone surrogates, above all) json is asked for, so that the reason is ours.
+
     Raises:
         LineProfileError: A string holds a lone surrogate.
     """
-    return utf8(_ENCODE(value))
+    try:
+        return orjson.dumps(value, option=_ONLY_JSON)
+    except orjson.JSONEncodeError:
+        return utf8(_ENCODE(value))
 
 
 def quoted(text: str) -> str:
@@ -134,22 +147,31 @@ def percent_encoded(raw: bytes) -> str:
 
 
 def _check(value: JsonValue, depth: int) -> None:
-    """On every append's way, so plain strings and numbers are passed over without a call."""
+    """On every append's way, so what is in the profile anyhow is passed over without a call."""
+    inside: Iterable[JsonValue]
+    if isinstance(value, dict):
+        _check_keys(value)
+        inside = value.values()
+    elif isinstance(value, _LISTS):
+        inside = value
+    else:
+        _check_leaf(value)
+        return
+    if depth >= DEPTH_MAX:
+        raise LineProfileError(f"the value nests deeper than {DEPTH_MAX}")
+    for inner in inside:
+        if type(inner) in _PLAIN or (type(inner) is int and inner.bit_length() <= _SAFE_BITS):
+            continue
+        _check(inner, depth + 1)
+
+
+def _check_leaf(value: JsonValue) -> None:
     if isinstance(value, int):  # bool is one of them, and in bounds
         if not -INTEGER_BOUND < value < INTEGER_BOUND:
             raise LineProfileError(f"the integer {value} is not below 2**53; write it as a string")
-    elif isinstance(value, dict | list | tuple):
-        if depth >= DEPTH_MAX:
-            raise LineProfileError(f"the value nests deeper than {DEPTH_MAX}")
-        if isinstance(value, dict):
-            _check_keys(value)
-        for inner in value.values() if isinstance(value, dict) else value:
-            if type(inner) in _PLAIN or (type(inner) is int and inner.bit_length() <= _SAFE_BITS):
-                continue
-            _check(inner, depth + 1)
     elif isinstance(value, float):
         raise LineProfileError(f"{value} is a float; use an integer with its unit, or a string")
-    elif not isinstance(value, str | None):
+    elif not isinstance(value, _WORDS):
         raise LineProfileError(f"{type(value).__name__} is not a JSON type")
 
 

@@ -9,6 +9,7 @@ import platform
 import subprocess
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import lru_cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
@@ -58,14 +59,20 @@ def ulid(wall_us: int, random: RandomSource) -> str:
     >>> ulid(1_469_918_176_385_000, lambda count: bytes(count))
     '01ARYZ6S410000000000000000'
     """
-    time, chance = wall_us // 1_000, int.from_bytes(random(10), "big")
+    chance, pairs = int.from_bytes(random(10), "big"), _PAIRS
+    return (
+        f"{_time_letters(wall_us // 1_000)}{pairs[chance >> 70]}{pairs[chance >> 60 & 1023]}"
+        f"{pairs[chance >> 50 & 1023]}{pairs[chance >> 40 & 1023]}{pairs[chance >> 30 & 1023]}"
+        f"{pairs[chance >> 20 & 1023]}{pairs[chance >> 10 & 1023]}{pairs[chance & 1023]}"
+    )
+
+
+@lru_cache(maxsize=2)
+def _time_letters(time_ms: int) -> str:
     pairs = _PAIRS
     return (
-        f"{pairs[time >> 40 & 1023]}{pairs[time >> 30 & 1023]}{pairs[time >> 20 & 1023]}"
-        f"{pairs[time >> 10 & 1023]}{pairs[time & 1023]}"
-        f"{pairs[chance >> 70]}{pairs[chance >> 60 & 1023]}{pairs[chance >> 50 & 1023]}"
-        f"{pairs[chance >> 40 & 1023]}{pairs[chance >> 30 & 1023]}{pairs[chance >> 20 & 1023]}"
-        f"{pairs[chance >> 10 & 1023]}{pairs[chance & 1023]}"
+        f"{pairs[time_ms >> 40 & 1023]}{pairs[time_ms >> 30 & 1023]}{pairs[time_ms >> 20 & 1023]}"
+        f"{pairs[time_ms >> 10 & 1023]}{pairs[time_ms & 1023]}"
     )
 
 

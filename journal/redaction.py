@@ -12,8 +12,10 @@ import re
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache
+from typing import NamedTuple, get_args
 
-from pydantic import JsonValue
+from pydantic import BaseModel, JsonValue
 
 from journal.blobs import Output
 from journal.events import JsonObject, KeyRotated, Payload, Sealed, SegmentStarted, SessionStarted
@@ -63,11 +65,10 @@ _PREFIXES = (
 _DENSE_LETTERS = 40
 _SECRET_LETTERS = 8  # no rule needs less: a name, a sign and a value, or a URL with userinfo
 # The journal's own facts hold public keys, digests and versions, and no words from outside.
-_OWN = (KeyRotated, Sealed, SegmentStarted, SessionStarted)
+_OWN = frozenset({KeyRotated, Sealed, SegmentStarted, SessionStarted})
 
 
-@dataclass(frozen=True, slots=True)
-class Clean:
+class Clean(NamedTuple):
     """A payload fit to be stored.
 
     payload is what remains once the secrets are out, text its canonical JSON without its kind,
@@ -91,13 +92,13 @@ class Redactor:
         Raises:
             LineProfileError: The payload holds what a line cannot.
         """
-        data: JsonObject = payload.model_dump(mode="json")
-        del data["kind"]
+        data = _fields_of(payload)
         check(data)
         text = encoded(data)
-        if not self.enabled or isinstance(payload, _OWN) or not may_hold_secrets(text):
+        if not self.enabled or type(payload) in _OWN or not may_hold_secrets(text):
             return Clean(payload, text.decode(), {})
         counts: Counter[str] = Counter()
+        data = _dumped(payload)
         data = {name: _value(name, value, counts) for name, value in data.items()}
         if not counts:
             return Clean(payload, text.decode(), {})
@@ -150,6 +151,40 @@ def text_without_secrets(text: str, counts: Counter[str]) -> str:
 def _holds_dense(word: str) -> bool:
     """Whether a word between white space could hold a dense secret; long ones are few."""
     return len(word) >= _DENSE_LETTERS and _DENSE.search(word) is not None
+
+
+def _fields_of(payload: Payload) -> JsonObject:
+    """The payload's fields without its kind, for encoding; a list may be a tuple still.
+
+    Where no model lies inside, its own dictionary holds all that ``model_dump`` would make anew.
+    """
+    fields = payload.__dict__
+    for name in _models_in(type(payload)):
+        if fields[name]:
+            return _dumped(payload)
+    plain = fields.copy()
+    del plain["kind"]
+    return plain
+
+
+def _dumped(payload: Payload) -> JsonObject:
+    data: JsonObject = payload.model_dump(mode="json")
+    del data["kind"]
+    return data
+
+
+@cache
+def _models_in(kind: type[Payload]) -> tuple[str, ...]:
+    """The fields of a payload class that hold models."""
+    return tuple(
+        name for name, field in kind.model_fields.items() if _holds_model(field.annotation)
+    )
+
+
+def _holds_model(annotation: object) -> bool:
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        return True
+    return any(map(_holds_model, get_args(annotation)))
 
 
 def _value(name: str, value: JsonValue, counts: Counter[str]) -> JsonValue:

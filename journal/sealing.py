@@ -41,7 +41,7 @@ class Pace:
         before, after = False, False
         for event in events:
             payload = event.payload
-            if isinstance(payload, CommandIntended) and payload.effect == "destroys":
+            if type(payload) is CommandIntended and payload.effect == "destroys":
                 self._destroying.add(payload.command_id)
                 before = True
             elif event.kind in OUTCOME_KINDS and command_id_of(payload) in self._destroying:

@@ -313,13 +313,11 @@ class Journal:
 
     def _write(self, drafts: Sequence[Draft]) -> tuple[Event, ...]:
         """Ask the ledger, chain, write; the caller holds the mutex and waits for the disk."""
-        if any(
-            draft.idem is not None or isinstance(draft.payload, CommandReconciled)
-            for draft in drafts
-        ):
-            with self._claims.held():
-                self._follower.refresh(except_stream=self.stream)
-                return self._chain(drafts)
+        for draft in drafts:
+            if draft.idem is not None or type(draft.payload) is CommandReconciled:
+                with self._claims.held():
+                    self._follower.refresh(except_stream=self.stream)
+                    return self._chain(drafts)
         return self._chain(drafts)
 
     def _chain(self, drafts: Sequence[Draft]) -> tuple[Event, ...]:

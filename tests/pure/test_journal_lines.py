@@ -22,6 +22,10 @@ VALUES = st.recursive(
 OBJECTS = st.dictionaries(KEYS, VALUES, max_size=5)
 
 
+def by_the_standard_library(value: JsonValue) -> bytes:
+    return json.dumps(value, ensure_ascii=False, sort_keys=True, separators=(",", ":")).encode()
+
+
 @given(OBJECTS)
 def test_what_was_written_reads_back_equal(value: dict[str, JsonValue]) -> None:
     assert parse(canonical(value)) == value
@@ -30,6 +34,24 @@ def test_what_was_written_reads_back_equal(value: dict[str, JsonValue]) -> None:
 @given(OBJECTS)
 def test_the_order_of_keys_does_not_change_the_bytes(value: dict[str, JsonValue]) -> None:
     assert canonical(dict(reversed(value.items()))) == canonical(value)
+
+
+@given(OBJECTS)
+def test_the_canonical_form_is_what_the_standard_library_writes(
+    value: dict[str, JsonValue],
+) -> None:
+    """Two libraries and one form: a new version of either cannot change it unnoticed."""
+    assert canonical(value) == by_the_standard_library(value)
+
+
+def test_every_character_is_written_as_the_standard_library_writes_it() -> None:
+    for start in range(0, 0x110000, 0x1000):
+        letters = map(chr, range(start, start + 0x1000))
+        texts: list[JsonValue] = [one for one in letters if not "\ud800" <= one <= "\udfff"]
+        assert canonical(texts) == by_the_standard_library(texts), hex(start)
+    keys: dict[str, JsonValue] = {first + chr(last): last for first in ("", "a", "B", "_")
+                                  for last in range(128)}  # fmt: skip
+    assert canonical(keys) == by_the_standard_library(keys)
 
 
 @given(OBJECTS)
