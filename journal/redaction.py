@@ -143,14 +143,16 @@ def text_without_secrets(text: str, counts: Counter[str]) -> str:
         text = _FORMATS.sub(_whole("token_format", counts), text)
     if any(part in low for part in _NAME_PARTS) and may_assign_secrets(text):
         text = _ASSIGNMENT.sub(_second("assignment", counts), text)
-    if len(text) >= _DENSE_LETTERS and any(map(_holds_dense, text.split())):
+    if len(text) >= _DENSE_LETTERS and _holds_dense(text):
         text = _DENSE.sub(_dense(counts), text)
     return text
 
 
-def _holds_dense(word: str) -> bool:
-    """Whether a word between white space could hold a dense secret; long ones are few."""
-    return len(word) >= _DENSE_LETTERS and _DENSE.search(word) is not None
+def _holds_dense(text: str) -> bool:
+    """Whether a dense secret could stand in it: only words between white space that are long."""
+    return any(
+        _DENSE.search(word) for word in [w for w in text.split() if len(w) >= _DENSE_LETTERS]
+    )
 
 
 def _fields_of(payload: Payload) -> JsonObject:

@@ -18,7 +18,8 @@ _DENSE_LETTERS = 40
 # text may be JSON, where a name ends in a quote and white space may be escaped.
 _NAMED = (
     "passw", "passphrase", "secret", "credential", "authorization", 'token[="]',
-    r"key[=:\"\s\\\x1c-\x1f-]", r"bearer[\s\\\x1c-\x1f]", r"basic[\s\\\x1c-\x1f]", "://",
+    "(?:api|access|private)[_-]?key", "private key-", r"bearer[\s\\\x1c-\x1f]",
+    r"basic[\s\\\x1c-\x1f]", "://",
 )  # fmt: skip
 # The token formats without their \b: in JSON an escaped line end puts a letter before them.
 _FORMATS = (
