@@ -57,6 +57,7 @@ class Account:
         payload = event.payload
         match payload:
             case IncidentOpened():
+                self._began_us, self._phase = event.ts_us, ""
                 self._line(event, "incident", "bold", payload.title)
             case DecisionMade():
                 self._decision(event, payload)

@@ -11,10 +11,11 @@ from agentops.cli.context import add_journal_option, add_json_option, keep_journ
 from agentops.cli.doors import Meant, job_meant, open_door
 from agentops.cli.printing import console, emit, say
 from agentops.cli.status import Status
+from agentops.errors import UsageError
 from agentops.executor import Executor
 from agentops.recover import Recovery, Terms, engine_for, recover
 from agentops.recover.loop import rest
-from agentops.recover.watching import Notice, Rounds, Watched, watch
+from agentops.recover.watching import Notice, Rounds, Watched, looks, watch
 from journal import Journal, SystemClock
 
 _NOTIFY_TIMEOUT_S = 30
@@ -38,11 +39,12 @@ def register(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") ->
 
 
 def _watch(arguments: argparse.Namespace) -> Status:
+    bounds = _bounds(arguments)
     settings = settings_for(arguments)
     meant = job_meant(settings, arguments.job, arguments.host)
     with keep_journal(settings) as journal:
         executor = open_door(settings, journal, meant.config, actor=engine_for(journal.actor))
-        seen = asyncio.run(_rounds(arguments, meant, executor, journal))
+        seen = asyncio.run(_rounds(arguments, bounds, meant, executor, journal))
     if arguments.json:
         emit(
             {
@@ -52,14 +54,27 @@ def _watch(arguments: argparse.Namespace) -> Status:
             }
         )
     else:
-        say(f"watch ended after {seen.rounds} looks: {seen.reason}")
+        say(f"watch ended after {looks(seen.rounds)}: {seen.reason}")
     if seen.resolutions["WAITS"]:
         return Status.WAITS
-    return Status.DENIED if seen.resolutions["HANDED_OVER"] else Status.YES
+    handed_over = seen.resolutions["HANDED_OVER"] and not arguments.shadow
+    return Status.DENIED if handed_over else Status.YES
+
+
+def _bounds(arguments: argparse.Namespace) -> Rounds:
+    for name in ("every", "rounds", "mends"):
+        value = getattr(arguments, name)
+        if value is not None and value < 1:
+            raise UsageError(f"--{name} {value}: must be 1 or more")
+    return Rounds(arguments.every, arguments.mends, arguments.rounds, arguments.shadow)
 
 
 async def _rounds(
-    arguments: argparse.Namespace, meant: Meant, executor: Executor, journal: Journal
+    arguments: argparse.Namespace,
+    bounds: Rounds,
+    meant: Meant,
+    executor: Executor,
+    journal: Journal,
 ) -> Watched:
     account = Account(console(to_stderr=True))
 
@@ -72,7 +87,7 @@ async def _rounds(
             clock=SystemClock(),
             config=meant.config,
             sources=meant.sources,
-            terms=Terms(shadow=arguments.shadow),
+            terms=Terms(shadow=arguments.shadow, unattended=True),
             source=meant.source,
             on_event=account.tell,
         )
@@ -80,7 +95,7 @@ async def _rounds(
     try:
         return await watch(
             once,
-            Rounds(arguments.every, arguments.mends, arguments.rounds),
+            bounds,
             clock=SystemClock(),
             pause=rest,
             tell=lambda notice: _tell(arguments.notify, meant.job, meant.host.name, notice),

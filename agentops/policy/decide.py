@@ -128,11 +128,7 @@ def _restore(view: View, name: str, need: str) -> tuple[str, Step]:
     repair = repairing(view)
     if repair is not None:
         return "repair", repair
-    relaunch = relaunching(view, name, need)
-    if relaunch is not None:
-        return "relaunch", relaunch
-    hit = RuleHit("relaunch", "a start of ours is on its way")
-    return "relaunch", Step(Pause(view.now_us + SECOND_US, hit.text), (hit,))
+    return "relaunch", relaunching(view, name, need)
 
 
 def _ended(view: View) -> Step | None:

@@ -112,8 +112,8 @@ def _command(state: PolicyState, event: Event, observation: JsonValue | None) ->
             return _observed(state, event, observed, observation)
         case CommandReconciled() as known:
             return _each_act(state, known.command_id, settled=known.settled, event=event.id)
-        case CommandDenied():
-            return replace(state, denials=state.denials + 1)
+        case CommandDenied() as denial:
+            return replace(state, denials=state.denials + 1, denied=_named(denial))
         case _:
             return state
 
@@ -155,11 +155,20 @@ def read_terms(body: JsonObject, before: Terms) -> Terms:
         tier="dev" if tier == "dev" else "prod" if tier == "prod" else "unknown",
         shadow=shadow is True,
         host=_text(said, "host"),
+        stays_down=said.get("stays_down") is True,
         learned_grace_s=max(0, _number(said, "learned_grace_s")),
         learned_grace_of=max(0, _number(said, "learned_grace_of")),
         learned_release_s=max(0, _number(said, "learned_release_s")),
         learned_release_of=max(0, _number(said, "learned_release_of")),
     )
+
+
+def _named(denial: CommandDenied) -> str:
+    """An act in a few words of its own: the command, and what it was aimed at."""
+    signal, *paths = (denial.arguments.get(key) for key in ("signal", "path", "launch_id"))
+    words = [str(word) for word in (signal, *paths) if isinstance(word, str)]
+    words += [f"to process {victim.pid}" for victim in denial.victims[:1]]
+    return " ".join((denial.command, *words))
 
 
 def _intended(state: PolicyState, event: Event, intent: CommandIntended) -> PolicyState:

@@ -182,9 +182,10 @@ class Member:
 class Terms:
     """Under what this incident is handled, from ``configuration_loaded``.
 
-    learned_grace_s is how long this job's stops took before (95th percentile), 0 where unknown, and
-    learned_grace_of how many they were; learned_release_s and learned_release_of say the same of
-    its cards' memory.
+    stays_down says that an operator had the job stopped and nobody saw it train since: what only
+    keeps watch does not start it. learned_grace_s is how long this job's stops took before (95th
+    percentile), 0 where unknown, and learned_grace_of how many they were; learned_release_s and
+    learned_release_of say the same of its cards' memory.
     agent_wish says that an agent itself wishes for a command, without the engine's decision.
     """
 
@@ -192,6 +193,7 @@ class Terms:
     tier: Literal["dev", "prod", "unknown"] = "unknown"
     shadow: bool = False
     host: str = ""
+    stays_down: bool = False
     learned_grace_s: int = 0
     learned_grace_of: int = 0
     learned_release_s: int = 0

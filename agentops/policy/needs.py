@@ -11,7 +11,7 @@ from agentops.policy.decision import Close, Judge, Pause, RuleHit, Step
 from agentops.policy.learning import BEAT, file_subject, finite
 from agentops.policy.ledger import Sample
 from agentops.policy.releasing import releasing
-from agentops.policy.suspecting import suspected
+from agentops.policy.suspecting import suspected, what_proves
 from agentops.policy.view import ENDED_STATES, SECOND_US, View
 from journal.events import JsonObject
 
@@ -145,7 +145,7 @@ def _ambiguous(view: View) -> Step:
     events = view.listed
     reason = (
         f"{len(view.roles.candidates)} process(es) match the job's selector, but no heartbeat, "
-        "launch id, tree or cgroup proves that they are the job"
+        f"launch id, tree or cgroup proves that they are the job; {what_proves(view)}"
     )
     return Step(Close("HANDED_OVER", reason, events), (RuleHit("G5", reason, events),))
 
@@ -169,6 +169,14 @@ def _nobody(view: View) -> Step:
         unclear = _ambiguous(view) if view.heartbeat_exists is not True else None
     if unclear is not None:
         return unclear
+    return _down(view, beat, events)
+
+
+def _down(view: View, beat: Sample | None, events: tuple[str, ...]) -> Step:
+    """The job has not finished and nobody is suspected to be it: is it to be started?"""
+    if view.state.terms.stays_down:
+        reason = "nothing of the job runs; it was stopped on request, and only a person starts it"
+        return Step(Close("NOTHING_TO_DO", reason, events), (RuleHit("steady", reason, events),))
     if view.job.launch is None:
         reason = "nothing of the job runs, and the policy file does not say how to start it"
         return Step(Close("HANDED_OVER", reason, events), (RuleHit("need-gone", reason, events),))

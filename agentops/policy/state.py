@@ -59,7 +59,8 @@ class PolicyState:
 
     order counts folded events; trail is a digest over their leaf hashes, each on the one before;
     basis says up to which event each stream was folded; running are commands without an outcome;
-    reckoning tells the engine's time from the clocks of the events.
+    reckoning tells the engine's time from the clocks of the events; denied names the last act that
+    was denied.
     """
 
     facts: FactTable = field(default_factory=FactTable)
@@ -76,6 +77,7 @@ class PolicyState:
     probing: tuple[Probing, ...] = ()
     approvals: tuple[Approval, ...] = ()
     denials: int = 0
+    denied: str = ""
     frozen_hosts: tuple[str, ...] = ()
     order: int = 0
     trail: str = ""

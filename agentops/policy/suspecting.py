@@ -9,6 +9,14 @@ from agentops.policy.decision import Close, Pause, RuleHit, Step
 from agentops.policy.view import SECOND_US, View
 
 
+def what_proves(view: View) -> str:
+    """What a person can add to a job that only its name gives away."""
+    return (
+        f"let the job write pid and start_ticks to {view.job.progress.heartbeat}, name its cgroup"
+        " in policy.toml, or start it by agentops"
+    )
+
+
 def suspected(view: View) -> Step | None:
     """The next look at the oldest suspect, or the handover; None where nobody is suspected."""
     if not view.roles.suspects:
@@ -22,7 +30,10 @@ def suspected(view: View) -> Step | None:
     launch = view.job.launch
     limit_us = (launch.start_s if launch is not None else view.job.progress.stall_s) * SECOND_US
     if age_us > limit_us:
-        reason = f"process {suspect.pid} looks like the job, and nothing proves that it is"
+        reason = (
+            f"process {suspect.pid} looks like the job, and nothing proves that it is;"
+            f" {what_proves(view)}"
+        )
         return Step(Close("HANDED_OVER", reason, view.listed), (hit,), lead="H5")
     beat_due = view.probing("read_heartbeat").last_order < (table.order if table else 0)
     if beat_due:

@@ -8,7 +8,7 @@ what to do (``agentops.policy``), or how a command reaches its host (``agentops.
 import asyncio
 from collections.abc import Awaitable, Callable
 from contextlib import nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from agentops.approvals import this_party
 from agentops.errors import ConfigError
@@ -27,6 +27,7 @@ from agentops.policy import (
     decide,
 )
 from agentops.policy.asking import question_for
+from agentops.policy.decide import unanswered
 from agentops.policy.fold import SETTLED
 from agentops.policy.reconciling import TOOK_EFFECT
 from agentops.recover.building import build
@@ -48,13 +49,18 @@ SECOND_US = 1_000_000
 
 @dataclass(frozen=True, slots=True)
 class Recovery:
-    """How an incident ended. waits_for names the approvals that somebody must give first."""
+    """How an incident ended.
+
+    waits_for names the approvals that somebody must give first. unanswered says that the host
+    brought no answer and nothing was done, so that nothing is known of the job.
+    """
 
     incident: str
     resolution: Resolution | None
     reason: str
     decisions: int
     waits_for: tuple[str, ...] = ()
+    unanswered: bool = False
 
 
 async def rest(duration_us: int) -> None:
@@ -90,10 +96,9 @@ async def recover(
         known = ", ".join(sorted(config.job)) or "none"
         raise ConfigError(f"{source}: job {job!r} is not in it (it has: {known}); add [job.{job}]")
     asked = terms or Terms()
+    asked = replace(asked, shadow=asked.shadow or config.policy.shadow)
     with nullcontext() if asked.shadow else executor.acting(host):
-        name = await asyncio.to_thread(
-            open_incident, journal, clock, job, host, incident, asked.goal
-        )
+        name = await asyncio.to_thread(open_incident, journal, clock, job, host, incident, asked)
         await asyncio.to_thread(
             load_configuration, journal, name, job, host, config, asked, source=source
         )
@@ -140,7 +145,10 @@ class _Loop:
             action = decision.action
             if isinstance(action, Close):
                 await self._close(action, state)
-                return Recovery(self._incident, action.resolution, action.reason, made)
+                silent = bool(unanswered(state)) and not state.acts
+                return Recovery(
+                    self._incident, action.resolution, action.reason, made, unanswered=silent
+                )
             waits_for = await self._carry_out(decision, state)
             if waits_for is not None:
                 return Recovery(
