@@ -91,15 +91,13 @@ def _repaired(view: View) -> Step | None:
     return Step(Judge(condition, "confirmed", reason, events), (RuleHit("proof", reason, events),))
 
 
-def relaunching(view: View, job_name: str, need: str) -> Step | None:
-    """Start the job; None while a start of ours is still to be proven."""
+def relaunching(view: View, job_name: str, need: str) -> Step:
+    """What comes before the next start of the job, and the start."""
     launch = view.job.launch
     if launch is None:
         events = () if view.table is None else (view.table.event,)
         reason = "the job is stopped, and the policy file does not say how to start it"
         return Step(Close("HANDED_OVER", reason, events), (RuleHit("relaunch", reason, events),))
-    if view.launches and not start_refuted(view, view.launches[-1]):
-        return None
     return (
         _would_fail_again(view, need)
         or _crash_loop(view)
@@ -172,7 +170,7 @@ def _backoff_until(view: View) -> int:
     if not refuted:
         return 0
     limits = view.config.limits
-    wait_s = min(limits.backoff_max_s, limits.backoff_s * (1 << min(len(refuted) - 1, 16)))
+    wait_s = min(limits.backoff_max_s, limits.backoff_s << (len(refuted) - 1))
     return refuted[-1].at_us + wait_s * SECOND_US
 
 

@@ -8,18 +8,8 @@ from pydantic import JsonValue
 from agentops.policy import Close, Judge, PolicyState, Run
 from agentops.policy.stopping import proof_of_absence, told
 from agentops.policy.view import SECOND_US, look
-from tests.support.telling import (
-    Host,
-    Incident,
-    beat,
-    named,
-    passed_over,
-    row,
-    rules,
-    shell,
-    worker,
-    young,
-)
+from tests.support.shown import Host, beat, row, shell, worker, young
+from tests.support.telling import Incident, named, passed_over, rules
 
 # What the engine looks at before it says that a stop was asked for.
 OPENING = [

@@ -9,12 +9,11 @@ Acts are never carried out by the loop: it stops there, and the test says what b
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from pydantic import JsonValue
 
 from agentops.bench.drawing import simulated_config
-from agentops.bench.world import LOG, NAMESPACE, NEW_SHA256, SCRIPT
+from agentops.bench.world import LOG, NAMESPACE
 from agentops.policy import Close, Decision, Judge, Pause, PolicyConfig, PolicyState, Run
 from agentops.policy import decide as policy_decide
 from agentops.policy.fold import fold
@@ -35,80 +34,11 @@ from journal.events import (
     Payload,
     VerdictReached,
 )
+from tests.support.shown import EPOCH_US, TICKS_PER_S, Host, row, up_ticks
 from tests.support.simulated import config
 
-EPOCH_US = 1_700_000_000 * SECOND_US
 BOOT = "11111111-2222-3333-4444-555555555555"
-TICKS_PER_S = 100
-# The host had been up for this long when the incident was opened.
-UP_TICKS = 100_000
 DECISIONS_MAX = 60
-
-
-def row(pid: int, **more: JsonValue) -> JsonObject:
-    """One living trainer's row; its start ticks are ten times its pid unless told otherwise."""
-    told: JsonObject = {
-        "pid": pid,
-        "ppid": 1,
-        "pgid": pid,
-        "sid": pid,
-        "state": "S",
-        "uid": 0,
-        "threads": 4,
-        "start_ticks": pid * 10,
-        "signals_ignored": [],
-        "signals_caught": [2, 10],
-        "signals_pending": [],
-        "comm": "python3",
-        "cmdline": ["python3", "-P", SCRIPT],
-        "exe": "/usr/bin/python3",
-        "cwd": "/job",
-        "cgroup": "/",
-        "wchan": "",
-        "launch_id": None,
-    }
-    return told | more
-
-
-def young(pid: int, at_us: int, **more: JsonValue) -> tuple[JsonObject, JsonObject]:
-    """A process that started at *at_us*, and its heartbeat at step 10."""
-    start = up_ticks(at_us)
-    return row(pid, start_ticks=start, **more), beat(pid, 10, start_ticks=start)
-
-
-def up_ticks(at_us: int) -> int:
-    """For how many ticks the host is up at *at_us*."""
-    return UP_TICKS + (at_us - EPOCH_US) * TICKS_PER_S // SECOND_US
-
-
-def shell(pid: int, **more: JsonValue) -> JsonObject:
-    """A shell with a trap that starts the job: the declared supervisor."""
-    words: list[JsonValue] = ["sh", "/job/run.sh"]
-    told: JsonObject = {"comm": "sh", "exe": "/bin/sh", "cmdline": words, "signals_caught": [15]}
-    return row(pid, **told) | more
-
-
-def worker(pid: int, of: int, **more: JsonValue) -> JsonObject:
-    """A worker that the process *of* started."""
-    words: list[JsonValue] = ["python3", "-c", "spawn_main()"]
-    return row(pid, ppid=of, sid=of, pgid=of, cmdline=words) | more
-
-
-def beat(pid: int, step: int, **more: JsonValue) -> JsonObject:
-    """A heartbeat of the process *pid*."""
-    told: JsonObject = {
-        "run_id": "run",
-        "launch_id": None,
-        "pid": pid,
-        "start_ticks": pid * 10,
-        "state": "training",
-        "step": step,
-        "sequence": step,
-        "loss": "3.25",
-        "checkpoint_step": None,
-        "checkpoint_writing": False,
-    }
-    return told | more
 
 
 def rules(job: JsonObject | None = None, **tables: JsonObject) -> PolicyConfig:
@@ -123,18 +53,6 @@ def _laid(below: JsonValue, above: JsonValue) -> JsonValue:
     if not isinstance(below, dict) or not isinstance(above, dict):
         return above
     return below | {key: _laid(below.get(key), value) for key, value in above.items()}
-
-
-@dataclass(frozen=True)
-class Host:
-    """What the host shows at present."""
-
-    rows: tuple[JsonObject, ...] = ()
-    beat: JsonObject | None = None
-    log: tuple[str, ...] = ()
-    sha256: str = NEW_SHA256
-    complete: bool = True
-    started_ticks: int = 1
 
 
 class Incident:
@@ -234,22 +152,30 @@ class Incident:
     def answered(self) -> None:
         """The look or wait that was decided last is answered by what the host shows."""
         run = self._intended()
-        arguments = run.arguments
         if run.command == "wait_until":
-            timeout_ms = arguments["timeout_ms"]
+            timeout_ms = run.arguments["timeout_ms"]
             assert isinstance(timeout_ms, int)
             self.later(0, us=timeout_ms * 1_000)
             self.done({"met": False, "elapsed_ms": timeout_ms, "series": []})
-            return
+        else:
+            self.done(self._shown(run.command))
+
+    def looks(self, *commands: str) -> None:
+        """Somebody takes these looks whom the engine did not send."""
+        for command in commands:
+            self._intent(Run("probe", command, {}), None)
+            self._observed(command, self._shown(command))
+
+    def _shown(self, command: str) -> JsonObject:
         host = self.host
-        answers: dict[str, JsonObject] = {
+        shown: dict[str, JsonObject] = {
             "list_processes": self._listing(),
             "read_heartbeat": {"exists": host.beat is not None, "heartbeat": host.beat},
             "tail_log": {"path": LOG, "size_bytes": 1, "lines": list(host.log)},
             "file_digest": {"exists": True, "sha256": host.sha256},
             "inspect_process": {},
         }
-        self.done(answers[run.command])
+        return shown[command]
 
     def _listing(self) -> JsonObject:
         init = row(1, ppid=0, start_ticks=1, comm="init", cmdline=["init"], exe="/sbin/init")
@@ -270,6 +196,10 @@ class Incident:
         assert isinstance(run, Run), self.steps
         if self.state.running:
             return run
+        self._intent(run, self.decision.decision_id)
+        return run
+
+    def _intent(self, run: Run, decision_id: str | None) -> None:
         victim = run.arguments.get("victim")
         victims = () if victim is None else (Identity.model_validate(victim),)
         self.emit(
@@ -278,10 +208,9 @@ class Incident:
                 arguments=run.arguments, argv=(), route=(),
                 effect=EFFECT_OF.get(run.command, "observes"), intrusiveness=0,
                 retry="reconcile", deadline_ms=1_000, victims=victims,
-                decision_id=self.decision.decision_id, authority="told", reason="",
+                decision_id=decision_id, authority="told", reason="",
             )
         )  # fmt: skip
-        return run
 
     def done(self, observation: JsonObject | None = None) -> None:
         """The run that was decided last took place, and this was its answer.
@@ -289,15 +218,18 @@ class Incident:
         Without an answer a signal was delivered and a deployment put its files in place.
         """
         run = self._intended()
-        command_id = self.state.running[-1][0]
         plain: JsonObject = {"delivered": True} if run.command == "signal_process" else {}
+        self._observed(run.command, plain if observation is None else observation)
+
+    def _observed(self, command: str, observation: JsonObject) -> None:
+        command_id = self.state.running[-1][0]
         self.emit(CommandCompleted(command_id=command_id, exit_status=0, duration_ms=1))
         self.emit(
             ObservationParsed(
-                command_id=command_id, command=run.command, definition="", parser_version=1,
+                command_id=command_id, command=command, definition="", parser_version=1,
                 observation=None,
             ),
-            plain if observation is None else observation,
+            observation,
         )  # fmt: skip
 
     def refused(self, why: str) -> None:
