@@ -149,8 +149,13 @@ class Decision:
             configuration=configuration,
             inputs_sha256=self.inputs_sha256,
             decision=body,
-            decision_sha256=hashlib.sha256(canonical_json(body)).hexdigest(),
+            decision_sha256=self.body_sha256(body),
         )
+
+    @staticmethod
+    def body_sha256(body: JsonObject) -> str:
+        """The digest that stands beside a body."""
+        return hashlib.sha256(canonical_json(body)).hexdigest()
 
 
 _BOUND_KEYS = {

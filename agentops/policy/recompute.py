@@ -4,7 +4,8 @@ Here: replay's back end. Not here: parsing outputs again, or printing. A decisio
 made again because an observation was removed ends the history there; that is not a difference.
 """
 
-from collections.abc import Iterable, Mapping
+from bisect import bisect_right
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -78,13 +79,13 @@ def _incident(
 ) -> Recomputed:
     known = config
     done = 0
-    fold_on = Refolding(history)
+    fold_on = Refolding(history, events)
     for event in events:
         if isinstance(event.payload, ConfigurationLoaded) and config is None:
             known = configuration_of(event.payload)
         if not isinstance(event.payload, DecisionMade) or known is None:
             continue
-        fold_on.to(events, event.payload)
+        fold_on.to(event.payload)
         if fold_on.horizon is not None:
             return Recomputed(done, None, fold_on.horizon)
         done += 1
@@ -116,21 +117,22 @@ class Refolding:
     each stream. Folding goes on from the decision before where the order allows it.
     """
 
-    def __init__(self, history: History) -> None:
+    def __init__(self, history: History, events: Sequence[Event]) -> None:
         self._history = history
+        self._events = events
+        self._seqs: dict[str, list[int]] = {}
+        for event in events:
+            self._seqs.setdefault(event.stream, []).append(event.seq)
         self._folded: list[str] = []
+        self._heads: Mapping[str, JsonValue] = {}
         self.state = PolicyState()
         self.horizon: str | None = None
 
-    def to(self, events: Iterable[Event], made: DecisionMade) -> None:
+    def to(self, made: DecisionMade) -> None:
         """Fold up to the basis of *made*; ``horizon`` names a missing observation."""
         basis = made.decision.get("basis")
         heads: Mapping[str, JsonValue] = basis if isinstance(basis, dict) else {}
-        wanted = [event for event in events if _within(heads.get(event.stream), event.seq)]
-        ids = [event.id for event in wanted]
-        if ids[: len(self._folded)] != self._folded:
-            self._folded, self.state = [], PolicyState()
-        for event in wanted[len(self._folded) :]:
+        for event in self._added(heads):
             observation: JsonValue = None
             if isinstance(event.payload, ObservationParsed):
                 found = self._history.observation(event)
@@ -140,10 +142,39 @@ class Refolding:
                 observation = found
             self.state = fold(self.state, event, observation)
             self._folded.append(event.id)
+        self._heads = heads
+
+    def _added(self, heads: Mapping[str, JsonValue]) -> Sequence[Event]:
+        """What a basis takes in beyond the folded; where that was another order, from the start.
+
+        With one writer it is what follows; to look at all events each time would cost their square.
+        """
+        known = len(self._folded)
+        count = sum(
+            bisect_right(seqs, head)
+            for stream, seqs in self._seqs.items()
+            if isinstance(head := heads.get(stream), int)
+        )
+        following = self._events[known:count]
+        if (
+            self._follows(known)
+            and all(_within(heads.get(stream), head) for stream, head in self._heads.items())
+            and all(_within(heads.get(event.stream), event.seq) for event in following)
+        ):
+            return following
+        wanted = [event for event in self._events if _within(heads.get(event.stream), event.seq)]
+        if [event.id for event in wanted[:known]] != self._folded:
+            self._folded, self.state = [], PolicyState()
+            return wanted
+        return wanted[known:]
+
+    def _follows(self, known: int) -> bool:
+        """Whether the folded events are the first ones: their count and the last of them tell."""
+        return known == 0 or self._events[known - 1].id == self._folded[-1]
 
 
-def _within(head: JsonValue, seq: int) -> bool:
-    return isinstance(head, int) and seq <= head
+def _within(head: JsonValue, seq: JsonValue) -> bool:
+    return isinstance(head, int) and isinstance(seq, int) and seq <= head
 
 
 def _compare(
@@ -160,8 +191,7 @@ def _compare(
         return Difference(
             event.id, incident, ordinal, "inputs", made.inputs_sha256, again.inputs_sha256
         )
-    whole = again.made(made.configuration)
-    recorded, recomputed = made.decision, whole.decision
+    recorded, recomputed = made.decision, again.body()
     changed = sorted(
         key
         for key in recorded.keys() | recomputed.keys()
@@ -169,7 +199,7 @@ def _compare(
     )
     if other is not None:
         changed = [key for key in changed if key in {"action", "phase"}]
-    elif not changed and whole.decision_sha256 != made.decision_sha256:
+    elif not changed and again.body_sha256(recomputed) != made.decision_sha256:
         changed = ["decision_sha256"]
     if not changed:
         return None

@@ -1,11 +1,28 @@
 """Replay of decisions: the same bytes, the first difference, and where history ends."""
 
-from dataclasses import replace
+from functools import cache
+
+from hypothesis import given
+from hypothesis import strategies as st
 
 from agentops.bench.simulate import Kept, Loop
-from agentops.policy import Run, recompute
-from journal.events import DecisionMade, ObservationParsed
+from agentops.policy import PolicyState, Run, fold, recompute
+from agentops.policy.recompute import Refolding
+from journal import Event
+from journal.events import DecisionMade, JsonObject, ObservationParsed
 from tests.support.simulated import config
+
+
+@cache
+def first_events() -> tuple[tuple[Event, JsonObject | None], ...]:
+    """The first events of a run, as if two writers had written them."""
+    names, seqs = ("s1-a", "s2-b"), [0, 0]
+    found = []
+    for place, (event, observation) in enumerate(ran(4).events[:40]):
+        writer = place % 5 % 2
+        found.append((event._replace(stream=names[writer], seq=seqs[writer]), observation))
+        seqs[writer] += 1
+    return tuple(found)
 
 
 def ran(seed: int) -> Loop:
@@ -36,7 +53,7 @@ def test_a_changed_decision_is_the_first_difference() -> None:
     event, _ = run.events[place]
     assert isinstance(event.payload, DecisionMade)
     body = {**event.payload.decision, "phase": "elsewhere"}
-    forged = replace(event, payload=event.payload.model_copy(update={"decision": body}))
+    forged = event._replace(payload=event.payload.model_copy(update={"decision": body}))
     run.events[place] = (forged, None)
     first = recompute(Kept(run.events)).first
     assert first is not None
@@ -78,3 +95,29 @@ def test_a_removed_observation_ends_the_history_there() -> None:
     assert again.first is None
     assert again.horizon == run.events[place][0].id
     assert again.decisions < len(run.decisions)
+
+
+class Told(Kept):
+    """Observations by the event itself: a seq is no place here."""
+
+    def observation(self, event: Event) -> object:
+        """What was observed."""
+        return next(seen for told, seen in self._events if told.id == event.id)
+
+
+HEADS = st.dictionaries(st.sampled_from(["s1-a", "s2-b"]), st.integers(-1, 26))
+
+
+@given(st.lists(HEADS, min_size=1, max_size=5))
+def test_folding_on_gives_what_folding_from_the_start_gives(asked: list[dict[str, int]]) -> None:
+    """Whatever each decision knew of two writers, forward, backward or crosswise."""
+    events = first_events()
+    made = next(e.payload for e, _ in events if isinstance(e.payload, DecisionMade))
+    on = Refolding(Told(events), [event for event, _ in events])
+    for heads in asked:
+        on.to(made.model_copy(update={"decision": {"basis": heads}}))
+        whole = PolicyState()
+        for event, observation in events:
+            if event.seq <= heads.get(event.stream, -1):
+                whole = fold(whole, event, observation)
+        assert on.state == whole
