@@ -104,10 +104,7 @@ def _handled(view: View, name: str, need: str) -> tuple[str, Step]:
     stop = stopping(view)
     if stop is not None:
         return "stopping", stop
-    since = max(
-        launches[-1].order if launches else -1,
-        max((made.order for made in view.state.decisions if made.alive), default=-1),
-    )
+    since = max(launches[-1].order if launches else -1, view.alive_order)
     stopped = view.verdict("job_stopped", after=since)
     if stopped is None:
         return "verify_stop", proof_of_absence(view)

@@ -52,7 +52,7 @@ def _asked(view: View, process: Process, victim: Identity) -> Step | None:
     unread = view.job.progress.log is not None and not view.tails_after(act.last_order)
     if not unread or view.probing("tail_log").failed_in_row >= FAILURES_MAX:
         return None
-    due = (act.ended_at_us or act.at_us) + view.job.stop.dump_s * SECOND_US
+    due = act.done_us + view.job.stop.dump_s * SECOND_US
     hit = RuleHit("dump", "the log tells where its threads stand", act.events)
     if view.now_us < due:
         return Step(Pause(due, "the stacks are being written"), (hit,))

@@ -76,7 +76,7 @@ def g3_escalation(act: Intended) -> bool:
     if not before or (act.signal == "KILL" and not heard(tuple(before))):
         return act.signal != "KILL"
     last = before[-1]
-    over_at = (last.ended_at_us or last.at_us) + grace_us(act.view, rung_of(act.view, last))
+    over_at = last.done_us + grace_us(act.view, rung_of(act.view, last))
     table = act.view.table
     return table is not None and table.at_us >= over_at and table.order > last.last_order
 

@@ -122,7 +122,7 @@ def _held(view: View, process: Process) -> Step | None:
         )
         return Step(close, (hit,), lead="H6")
     hit = RuleHit("G10", "uninterruptible for the moment", view.listed)
-    if view.now_us - (view.table.at_us if view.table else 0) < LOOK_AGAIN_US:
+    if view.now_us - view.listed_at_us < LOOK_AGAIN_US:
         until = view.now_us + LOOK_AGAIN_US
         return Step(Pause(until, "short uninterruptible sleep is common"), (hit,))
     return Step(moves.list_processes(), (hit,))
@@ -134,7 +134,8 @@ def _requested(view: View, process: Process, victim: Identity) -> Step | None:
     asks = "request" in view.job.stop.rungs and process in view.roles.trainers
     if path is None or not asks:
         return None
-    asked = [act for act in view.state.acts if path in deployed_paths(act)]
+    sent = (act for act in view.state.acts if act.status != "not_sent")
+    asked = [act for act in sent if path in deployed_paths(act)]
     if not asked:
         expected = Expectation(
             {"kind": "process_absent", "identities": [moves.identity(victim)]},
@@ -144,11 +145,11 @@ def _requested(view: View, process: Process, victim: Identity) -> Step | None:
         return Step(moves.request_stop(view), (hit,), rung="request", expects=(expected,))
     act = asked[-1]
     hit = _not_over(view, "request", act)
-    over_at = (act.ended_at_us or act.at_us) + grace_us(view, "request")
+    over_at = act.done_us + grace_us(view, "request")
     if view.now_us < over_at:
         step = moves.wait_absent((victim,), over_at - view.now_us)
         return Step(step, (hit,), rung="request")
-    if view.table is None or view.table.at_us < over_at:
+    if view.listed_at_us < over_at:
         return Step(moves.list_processes(), (hit,), rung="request")
     return None
 
@@ -189,11 +190,11 @@ def _after(view: View, process: Process, victim: Identity, act: Act) -> Step:
     if not view.seen_after(since):
         hit = RuleHit("ladder", "is it still there?", act.events)
         return Step(moves.list_processes(), (hit,))
-    over_at = (act.ended_at_us or act.at_us) + grace_us(view, rung)
+    over_at = act.done_us + grace_us(view, rung)
     if view.now_us < over_at:
         step = moves.wait_absent((victim,), over_at - view.now_us)
         return Step(step, (_not_over(view, rung, act),), rung=rung)
-    if view.table is None or view.table.at_us < over_at:
+    if view.listed_at_us < over_at:
         hit = RuleHit("G3", "did it live on when its grace was over?", act.events)
         return Step(moves.list_processes(), (hit,), rung=rung)
     about = Interrupted(view, process, act)
@@ -242,7 +243,7 @@ def _patient(
     lead: HypothesisName | None,
 ) -> Step:
     """Give a graceful stop its time; after that a person decides."""
-    longest = (act.ended_at_us or act.at_us) + view.job.stop.grace.graceful_max_s * SECOND_US
+    longest = act.done_us + view.job.stop.grace.graceful_max_s * SECOND_US
     if view.now_us < longest:
         slice_us = min(longest - view.now_us, max(SECOND_US, grace_us(view, rung_of(view, act))))
         step = moves.wait_absent((victim,), slice_us)

@@ -81,6 +81,11 @@ class Act:
         return refusal if isinstance(refusal, str) else ""
 
     @property
+    def done_us(self) -> int:
+        """When its outcome came; when it was intended where none did."""
+        return self.ended_at_us or self.at_us
+
+    @property
     def last_order(self) -> int:
         """The order after which an observation is later than this act."""
         return max(self.order, self.ended_order)

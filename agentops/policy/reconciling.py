@@ -58,10 +58,6 @@ def _settle(act: Act, verdict: Verdict, reason: str, *events: str) -> Step:
     return Step(Judge(condition, verdict, reason, evidence), (RuleHit("G14", reason, evidence),))
 
 
-def _since(act: Act) -> int:
-    return act.ended_at_us or act.at_us
-
-
 def _signal(view: View, act: Act) -> Step:
     hit = RuleHit("G14", "a signal's outcome is unknown", act.events)
     table = view.table
@@ -170,7 +166,7 @@ def _launch(view: View, act: Act) -> Step:
 def _launch_missing(view: View, act: Act, table: ProcessTable) -> Step:
     """Nothing shows it yet: a late frame gets its time, then it counts as not done."""
     hit = RuleHit("G14", "a launch's outcome is unknown", act.events)
-    due = _since(act) + SETTLES_US
+    due = act.done_us + SETTLES_US
     if view.now_us < due:
         return Step(Pause(due, "a launch that is on its way would show by then"), (hit,))
     if table.at_us < due:

@@ -68,7 +68,7 @@ def told(view: View, process: Process, victim: Identity) -> bool:
     if not acts or TERMINATE not in process.signals_caught:
         return False
     told = acts[-1]
-    over_at = (told.ended_at_us or told.at_us) + grace_us(view, "interrupt")
+    over_at = told.done_us + grace_us(view, "interrupt")
     # A child often starts within its shell's own tick.
     starts = {
         member.identity
@@ -83,8 +83,7 @@ def _told_alone(view: View, table: ProcessTable, process: Process, victim: Ident
     below = (*view.roles.trainers, *view.roles.workers)
     if any(process in table.ancestors(member) for member in below):
         return None
-    last = view.last_act
-    over_at = 0 if last is None else (last.ended_at_us or last.at_us) + grace_us(view, "interrupt")
+    over_at = view.acted_us + grace_us(view, "interrupt")
     if view.now_us < over_at:
         hit = RuleHit("supervisor", "it was told, and what it waited for has ended", view.listed)
         return Step(moves.wait_absent((victim,), over_at - view.now_us), (hit,))
@@ -96,11 +95,9 @@ def _left_behind(view: View, table: ProcessTable) -> Step | None:
     if not view.roles.workers:
         return None
     victims = tuple(table.identity(process) for process in view.roles.workers)
-    last = view.last_act
-    since = 0 if last is None else last.ended_at_us or last.at_us
-    over_at = since + grace_us(view, "interrupt")
+    over_at = view.acted_us + grace_us(view, "interrupt")
     untouched = not any(view.signals_to(victim) for victim in victims)
-    if untouched and last is not None and view.now_us < over_at:
+    if untouched and view.now_us < over_at:
         hit = RuleHit("workers", "workers often end by themselves after their root")
         return Step(moves.wait_absent(victims, over_at - view.now_us), (hit,))
     return climb(view, view.roles.workers[0], victims[0])
@@ -122,7 +119,7 @@ def proof_of_absence(view: View) -> Step:
     awaited = suspected(view)
     if awaited is not None:
         return awaited
-    since = max(view.acted_order, _last_seen_alive(view))
+    since = max(view.acted_order, view.alive_order)
     first = view.verdict("members_absent", after=since)
     victims: JsonObject = {
         "kind": "members_absent",
@@ -160,11 +157,5 @@ def _second_look(view: View, table: ProcessTable, first: Judged) -> Step | None:
 
 
 def _judged(view: View, condition: JsonObject, reason: str) -> Step:
-    evidence = () if view.table is None else (view.table.event,)
-    judge = Judge(condition, "confirmed", reason, evidence)
-    return Step(judge, (RuleHit("proof", "absence is shown by a whole listing", evidence),))
-
-
-def _last_seen_alive(view: View) -> int:
-    """The place in the fold of the last decision that still saw a member alive."""
-    return max((made.order for made in view.state.decisions if made.alive), default=-1)
+    judge = Judge(condition, "confirmed", reason, view.listed)
+    return Step(judge, (RuleHit("proof", "absence is shown by a whole listing", view.listed),))

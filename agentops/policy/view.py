@@ -47,10 +47,20 @@ class View:
         return () if self.table is None else (self.table.event,)
 
     @property
-    def last_act(self) -> Act | None:
-        """The newest act that may have changed something."""
+    def listed_at_us(self) -> int:
+        """When the newest process table was received; 0 where there is none."""
+        return 0 if self.table is None else self.table.at_us
+
+    @property
+    def acted_us(self) -> int:
+        """When the newest act that may have changed something was done; 0: there was none."""
         done = [act for act in self.state.acts if act.status != "not_sent"]
-        return done[-1] if done else None
+        return done[-1].done_us if done else 0
+
+    @property
+    def alive_order(self) -> int:
+        """The place in the fold of the last decision that saw a member alive; -1: none did."""
+        return max((made.order for made in self.state.decisions if made.alive), default=-1)
 
     @property
     def acted_order(self) -> int:
