@@ -14,7 +14,8 @@ import pytest
 
 from journal import Journal, Reader
 from journal.errors import IndexFailed, QueryFailed
-from journal.index import IndexAhead, rebuild
+from journal.index import rebuild
+from journal.index_fill import IndexAhead
 from tests.support import index_holder
 from tests.support.journals import Place, completed, intended, note, observed, twenty_events
 from tests.support.torture import rounds
