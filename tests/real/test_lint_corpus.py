@@ -20,9 +20,10 @@ from reports.lint.words import ENTRIES, family
 from reports.model import Depth
 from reports.render.html import render_html
 from reports.render.markdown import render_markdown
-from tests.support import stories, telling
+from tests.support import stories
 from tests.support.handwritten import HONEST, fill
 from tests.support.mutations import OPERATORS
+from tests.support.teller import begin
 from tests.support.transcripts import SOURCES, import_source
 
 NAMES = ("000", "003", "004")
@@ -142,7 +143,7 @@ def test_a_label_that_no_event_has_is_named(journals: dict[str, Reader]) -> None
 
 
 def test_durations_over_a_minute_are_recomputed(tmp_path: Path) -> None:
-    teller = telling.begin(tmp_path / "j.journal", tmp_path / "keys", "inc-m")
+    teller = begin(tmp_path / "j.journal", tmp_path / "keys", "inc-m")
     teller.tell(IncidentOpened(title="slow", job=None))
     teller.clock.pass_ms(217_000)
     teller.tell(IncidentClosed(resolution="STOPPED", reason="asked", evidence=()))

@@ -8,29 +8,29 @@ from reports.evidence import gather
 from reports.model import Figure
 from reports.plots import figures
 from reports.render.svg import draw
-from tests.support import telling
+from tests.support.teller import beat, begin
 
 MIB = 2**20
 
 
 def told(folder: Path) -> dict[str, Figure]:
     """Three readings of shared memory and three heartbeats; the middle one of each is missing."""
-    teller = telling.begin(folder / "j.journal", folder / "keys", "inc-f")
+    teller = begin(folder / "j.journal", folder / "keys", "inc-f")
     teller.tell(IncidentOpened(title="figures", job=None))
 
     def shared(free: int) -> JsonObject:
         return {"total_bytes": 64 * MIB, "free_bytes": free, "files": 0, "segments": []}
 
     teller.run("shared_memory", shared(60 * MIB))
-    teller.run("read_heartbeat", telling.beat(10))
+    teller.run("read_heartbeat", beat(10))
     teller.run("shared_memory", None, answer=False)
-    silent = telling.beat(11)
+    silent = beat(11)
     assert isinstance(silent["heartbeat"], dict)
     silent["heartbeat"]["tokens_per_s"] = None
     teller.run("read_heartbeat", silent)
     teller.run("shared_memory", shared(50 * MIB))
-    teller.run("read_heartbeat", telling.beat(12))
-    teller.run("read_heartbeat", telling.beat(13))
+    teller.run("read_heartbeat", beat(12))
+    teller.run("read_heartbeat", beat(13))
     teller.journal.close()
     evidence = gather(Reader.open(folder / "j.journal"), "inc-f")
     return {figure.title: figure for figure in figures(evidence)}

@@ -14,7 +14,7 @@ from pydantic import TypeAdapter
 from journal import Actor, Event, HostRef, Journal, KeyStore, NewEvent, Reader, Settings, Shredded
 from journal.events import ObservationParsed
 from journal.kinds import AnyPayload
-from tests.support.telling import ENGINE, MACHINE, RandomBytes
+from tests.support.teller import ENGINE, MACHINE, RandomBytes
 
 _PAYLOADS: TypeAdapter[AnyPayload] = TypeAdapter(AnyPayload)
 _CUT = 60

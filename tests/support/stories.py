@@ -18,7 +18,7 @@ from journal.events import (
     ProposalReceived,
     VerdictReached,
 )
-from tests.support.telling import AGENT, HUMAN, Teller, beat, begin, identity, table
+from tests.support.teller import AGENT, HUMAN, Teller, beat, begin, identity, table
 
 TRAINER, INNOCENT = (412, 5_000, "S", "python3"), (97, 800, "S", "python3")
 DAEMON = (55, 400, "S", "networkd-dispat")

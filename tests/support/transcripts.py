@@ -5,7 +5,7 @@ from pathlib import Path
 
 from journal import Journal, KeyStore, NewEvent, Reader, Settings
 from journal.events import Imported, IncidentOpened
-from tests.support.telling import AGENT, MACHINE, RandomBytes, StepClock
+from tests.support.teller import AGENT, MACHINE, RandomBytes, StepClock
 
 SOURCES = Path(__file__).parents[1] / "golden" / "reports" / "sources"
 
