@@ -9,12 +9,13 @@ from pydantic import JsonValue
 from journal import Reader
 from journal.events import CommandIntended, IncidentOpened
 from reports.replay import Recorded, cast, frames, reparse
-from tests.support import stories, telling
+from tests.support import stories
+from tests.support import teller as told_by
 
 
 def told(folder: Path, stdout: bytes = b"hello\nworld\n") -> Reader:
     """Two commands whose observation is the number of bytes that came back."""
-    teller = telling.begin(folder / "j.journal", folder / "keys", "inc-r")
+    teller = told_by.begin(folder / "j.journal", folder / "keys", "inc-r")
     teller.tell(IncidentOpened(title="replay", job=None))
     teller.run("count_bytes", {"bytes": len(stdout), "text": {"kept": True}}, stdout=stdout)
     teller.clock.pass_ms(60_000)

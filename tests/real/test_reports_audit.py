@@ -13,7 +13,8 @@ from reports.compliance.history import unread
 from reports.digest import digest, render_digest
 from reports.evidence import gather
 from reports.predicates import registry
-from tests.support import stories, telling
+from tests.support import stories
+from tests.support import teller as told_by
 
 INTACT = Surroundings("intact", mode=0o700, findings=0)
 
@@ -59,14 +60,14 @@ def test_an_open_incident_and_a_denial_are_told(lost: Reader) -> None:
 
 
 def test_a_shared_name_fails_the_item_on_identity(tmp_path: Path) -> None:
-    actor = telling.HUMAN.__class__("human", "root")
+    actor = told_by.HUMAN.__class__("human", "root")
     with Journal.create(
         tmp_path / "j.journal",
-        clock=telling.StepClock(),
+        clock=told_by.StepClock(),
         actor=actor,
         keys=KeyStore(tmp_path / "keys"),
         anchor=None,
-        settings=Settings(random=telling.RandomBytes(), machine=telling.MACHINE),
+        settings=Settings(random=told_by.RandomBytes(), machine=told_by.MACHINE),
     ) as journal:
         journal.append(NewEvent(IncidentOpened(title="t", job=None), incident="i"))
     assert statuses(Reader.open(tmp_path / "j.journal"))["L02"] == "fail"
@@ -79,14 +80,14 @@ def test_the_page_says_that_it_is_no_certificate(recovered: Reader) -> None:
 
 
 def test_a_death_that_nobody_signalled_is_listed_as_not_ours(tmp_path: Path) -> None:
-    teller = telling.begin(tmp_path / "j.journal", tmp_path / "keys", "inc-n")
+    teller = told_by.begin(tmp_path / "j.journal", tmp_path / "keys", "inc-n")
     teller.tell(IncidentOpened(title="t", job=None))
     kept, gone = (10, 100, "S", "kept"), (11, 110, "S", "gone")
-    teller.run("list_processes", telling.table(kept, gone))
-    teller.run("list_processes", telling.table(kept, complete=False))
-    teller.run("list_processes", telling.table(kept, gone))
+    teller.run("list_processes", told_by.table(kept, gone))
+    teller.run("list_processes", told_by.table(kept, complete=False))
+    teller.run("list_processes", told_by.table(kept, gone))
     assert unexplained(teller.journal.reader()) == ()
-    teller.run("list_processes", telling.table(kept))
+    teller.run("list_processes", told_by.table(kept))
     teller.journal.close()
     (change,) = unexplained(Reader.open(tmp_path / "j.journal"))
     assert change.what == "gone 11 went"
@@ -98,10 +99,10 @@ def test_the_process_that_we_signalled_is_ours(recovered: Reader) -> None:
 
 
 def test_the_digest_counts_incidents_signals_and_what_was_not_verified(tmp_path: Path) -> None:
-    one = telling.begin(tmp_path / "j.journal", tmp_path / "keys", "inc-1")
-    victim = telling.identity(5, 50)
+    one = told_by.begin(tmp_path / "j.journal", tmp_path / "keys", "inc-1")
+    victim = told_by.identity(5, 50)
     for name, closes in (("inc-1", True), ("inc-2", False)):
-        teller = telling.Teller(one.journal, one.clock, name)
+        teller = told_by.Teller(one.journal, one.clock, name)
         teller.tell(IncidentOpened(title=f"trouble of {name}", job="dflash"))
         teller.run(
             "signal_process",
@@ -135,11 +136,11 @@ def test_the_digest_counts_incidents_signals_and_what_was_not_verified(tmp_path:
 
 
 def test_what_a_host_s_own_logs_tell_is_ours_or_is_listed(tmp_path: Path) -> None:
-    teller = telling.begin(tmp_path / "j.journal", tmp_path / "keys", "inc-h")
+    teller = told_by.begin(tmp_path / "j.journal", tmp_path / "keys", "inc-h")
     teller.tell(IncidentOpened(title="t", job=None))
     start_ms = teller.clock.now_us // 1_000
     booted_ms = start_ms - 100_000
-    victim = telling.identity(412, 5_000)  # it began fifty seconds after the boot
+    victim = told_by.identity(412, 5_000)  # it began fifty seconds after the boot
     teller.run("signal_process", None, victims=(victim,), effect="destroys", answer=False)
     nothing: JsonObject = dict.fromkeys(
         ("ended_unix_ms", "pid", "uid", "user", "origin", "port", "name", "status")
@@ -159,7 +160,7 @@ def test_what_a_host_s_own_logs_tell_is_ours_or_is_listed(tmp_path: Path) -> Non
         record("boot", start_ms + 30, name="6.1.0"),
     ]
     seen: JsonObject = {
-        "boot_id": telling.BOOT,
+        "boot_id": told_by.BOOT,
         "now_unix_ms": start_ms,
         "booted_unix_ms": booted_ms,
         "wtmp": "read",

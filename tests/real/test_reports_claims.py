@@ -22,7 +22,8 @@ from reports.render.markdown import code, escape, fence, render_markdown
 from reports.render.plain import render_json, render_line
 from reports.sections.author import Author
 from reports.wording.catalogue import WordingError, load, run
-from tests.support import stories, telling
+from tests.support import stories
+from tests.support import teller as told_by
 
 LABEL = re.compile(r"\[(e\d{4,}·[0-9a-f]{8})\]")
 
@@ -90,13 +91,13 @@ def test_the_same_journal_gives_the_same_bytes(recovered: Reader) -> None:
 
 
 def test_two_interleaved_incidents_never_mix(tmp_path: Path) -> None:
-    one = telling.begin(tmp_path / "j.journal", tmp_path / "keys", "inc-a")
-    two = telling.Teller(one.journal, one.clock, "inc-b")
+    one = told_by.begin(tmp_path / "j.journal", tmp_path / "keys", "inc-a")
+    two = told_by.Teller(one.journal, one.clock, "inc-b")
     for teller in (one, two):
         teller.tell(IncidentOpened(title=f"trouble {teller.incident}", job=None))
     for step in range(4):
         for teller in (one, two):
-            teller.run("read_heartbeat", telling.beat(10 * step + len(teller.events)))
+            teller.run("read_heartbeat", told_by.beat(10 * step + len(teller.events)))
             teller.tell(IncidentNoted(text=f"only in {teller.incident}"))
     one.journal.close()
     reader = Reader.open(tmp_path / "j.journal")
@@ -110,11 +111,11 @@ def test_two_interleaved_incidents_never_mix(tmp_path: Path) -> None:
 
 
 def test_a_signal_to_an_unlisted_process_counts_as_an_innocent(tmp_path: Path) -> None:
-    teller = telling.begin(tmp_path / "j.journal", tmp_path / "keys", "inc-x")
+    teller = told_by.begin(tmp_path / "j.journal", tmp_path / "keys", "inc-x")
     teller.tell(IncidentOpened(title="stop", job=None))
-    teller.run("list_processes", telling.table((412, 5_000, "S", "python3")))
+    teller.run("list_processes", told_by.table((412, 5_000, "S", "python3")))
     for pid, start in ((412, 5_000), (97, 800)):
-        victim = telling.identity(pid, start)
+        victim = told_by.identity(pid, start)
         teller.run(
             "signal_process",
             {"delivered": True, "quality": "pidfd", "refusal": None},
@@ -138,9 +139,9 @@ def test_silence_and_incomplete_listings_are_said_to_show_nothing(lost: Reader) 
 
 
 def test_what_was_removed_afterwards_is_said_to_be_removed(tmp_path: Path) -> None:
-    teller = telling.begin(tmp_path / "j.journal", tmp_path / "keys", "inc-s")
+    teller = told_by.begin(tmp_path / "j.journal", tmp_path / "keys", "inc-s")
     teller.tell(IncidentOpened(title="t", job=None))
-    teller.run("list_processes", telling.table((5, 50, "S", "python3")), stdout=b"secret bytes")
+    teller.run("list_processes", told_by.table((5, 50, "S", "python3")), stdout=b"secret bytes")
     outcome, observed = teller.events[-2:]
     redact(teller.journal, outcome, "stdout", "it held a name")
     redact(teller.journal, observed, "observation", "it held a name")
@@ -203,7 +204,7 @@ def test_recorded_words_cannot_become_markup(tmp_path: Path) -> None:
     hostile = (
         "</script><script>alert(1)</script> # head\n[l](http://x) `a` | b <img src=x onerror=y>"
     )
-    teller = telling.begin(tmp_path / "j.journal", tmp_path / "keys", "inc-h")
+    teller = told_by.begin(tmp_path / "j.journal", tmp_path / "keys", "inc-h")
     teller.tell(IncidentOpened(title=hostile, job="*job*"))
     teller.tell(IncidentNoted(text=hostile))
     teller.tell(
@@ -233,11 +234,11 @@ def test_the_page_asks_for_nothing_from_outside(recovered: Reader) -> None:
 
 
 def test_five_hundred_events_stay_below_a_megabyte(tmp_path: Path) -> None:
-    teller = telling.begin(tmp_path / "j.journal", tmp_path / "keys", "inc-l")
+    teller = told_by.begin(tmp_path / "j.journal", tmp_path / "keys", "inc-l")
     teller.tell(IncidentOpened(title="long", job=None))
     rows = tuple((pid, pid, "S", "python3") for pid in range(1, 60))
     while len(teller.events) < 500:
-        teller.run("list_processes", telling.table(*rows), stdout=b"x" * 4_000)
+        teller.run("list_processes", told_by.table(*rows), stdout=b"x" * 4_000)
     teller.journal.close()
     page = render_html(build_report(Reader.open(tmp_path / "j.journal"), "inc-l"))
     assert len(page.encode()) < 1_000_000
