@@ -2,9 +2,10 @@
 
 import argparse
 import os
+from collections.abc import Sequence
 from pathlib import Path
 
-from agentops.approvals import CHANGED, by_layer, card_lines, this_party
+from agentops.approvals import by_layer, card_lines, this_party
 from agentops.cli.context import (
     add_journal_option,
     add_json_option,
@@ -17,12 +18,14 @@ from agentops.cli.policies import policy_for
 from agentops.cli.printing import console, emit, local_time, say
 from agentops.cli.status import Status
 from agentops.config import Settings
-from agentops.errors import UsageError
-from agentops.policy.authorize import digest_of
+from agentops.errors import ConfigError, UsageError
+from agentops.policy import PolicyConfig
 from agentops.policy.cards import Card
-from agentops.recover.approving import approve, freeze, open_questions, refuse, thaw
+from agentops.recover import read_sources
+from agentops.recover.approving import approve, open_questions, question, refuse
+from agentops.recover.freezing import Freeze, freeze, freezes, thaw
 from agentops.recover.operator import make_key, read_key
-from journal import HostRef, SystemClock
+from journal import Event, HostRef, SystemClock
 
 
 def register(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
@@ -69,12 +72,19 @@ def register(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") ->
 
 
 def _list(arguments: argparse.Namespace) -> Status:
-    cards = open_questions(open_reader(settings_for(arguments)), SystemClock().wall_us())
+    reader = open_reader(settings_for(arguments))
+    cards = open_questions(reader, SystemClock().wall_us())
+    frozen = freezes(reader)
     if arguments.json:
-        emit({"approvals": [card_fields(card) for card in cards]})
+        emit({"approvals": [card_fields(card) for card in cards], "frozen": frozen_fields(frozen)})
     else:
         for card in cards:
             show_card(card)
+        for standing in frozen:
+            say(
+                f"acting is frozen {standing.where} since {local_time(standing.since_us)} by"
+                f" {standing.by}: «{standing.reason}»; {standing.lifted_by}"
+            )
         if not cards:
             say("nothing waits for an answer")
     return Status.YES
@@ -99,6 +109,14 @@ def card_fields(card: Card) -> dict[str, object]:
     }
 
 
+def frozen_fields(frozen: Sequence[Freeze]) -> list[dict[str, object]]:
+    """The freezes that stand, as JSON; host is null where one is everywhere."""
+    return [
+        {"host": one.host, "since_us": one.since_us, "by": one.by, "reason": one.reason}
+        for one in frozen
+    ]
+
+
 def show_card(card: Card) -> None:
     """The card on standard output."""
     for line in (*card_lines(card), f"  expires     {local_time(card.expires_at_us)}"):
@@ -121,15 +139,27 @@ def _approve(arguments: argparse.Namespace) -> Status:
     asked_for = arguments.operator_key is not None or config.approvals.operators
     key = read_key(place, lambda: ask_passphrase(place)) if asked_for else None
     with open_journal(settings) as journal:
+        asked = question(journal.reader(), arguments.approval)
         card = approve(
-            journal, SystemClock(), arguments.approval, config=config, by=this_party(), key=key
+            journal,
+            SystemClock(),
+            arguments.approval,
+            config=config,
+            by=this_party(),
+            key=key,
+            host=None if asked is None else settings.inventory.hosts.get(asked.host),
+            bound_by=(config, *_with_files(config, settings)),
         )
-    host = settings.inventory.hosts.get(card.host)
-    if host is not None and card.digest != digest_of(
-        card.command, card.argv, card.victims, host, config
-    ):
-        say(f"approval {card.approval_id}: {CHANGED}; a command that reads it anew asks again")
     return _answered(arguments, card, "granted")
+
+
+def _with_files(config: PolicyConfig, settings: Settings) -> tuple[PolicyConfig, ...]:
+    """The policy as a recovery reads it, with its files' digests; none where one is missing."""
+    folder = Path.cwd() if settings.policy is None else settings.policy.parent
+    try:
+        return (read_sources(config, folder)[0],)
+    except ConfigError:
+        return ()
 
 
 def _key_place(given: Path | None, settings: Settings) -> Path:
@@ -176,20 +206,33 @@ def _freeze(arguments: argparse.Namespace) -> Status:
     place = _place(arguments)
     with open_journal(settings_for(arguments)) as journal:
         event = freeze(journal, place, arguments.reason)
-    return _placed(arguments, place, "frozen", event.id)
+        left = freezes(journal.reader())
+    return _placed(arguments, place, event, left)
 
 
 def _thaw(arguments: argparse.Namespace) -> Status:
     place = _place(arguments)
     with open_journal(settings_for(arguments)) as journal:
         event = thaw(journal, place, arguments.reason)
-    return _placed(arguments, place, "thawed", event.id)
+        left = freezes(journal.reader())
+    return _placed(arguments, place, event, left)
 
 
-def _placed(arguments: argparse.Namespace, place: HostRef | None, done: str, event: str) -> Status:
+def _placed(
+    arguments: argparse.Namespace,
+    place: HostRef | None,
+    event: Event | None,
+    left: tuple[Freeze, ...],
+) -> Status:
+    """Say what was done, and which freezes stand after it."""
+    done = "frozen" if arguments.run is _freeze else "thawed"
     where = "everywhere" if place is None else place.name
     if arguments.json:
-        emit({"acting": done, "where": where, "event": event})
-    else:
-        say(f"acting is {done}: {where}")
+        name = None if event is None else event.id
+        emit({"acting": done, "where": where, "event": name, "frozen": frozen_fields(left)})
+        return Status.YES
+    say(f"acting is {done}: {where}" if event is not None else f"acting was not frozen: {where}")
+    if done == "thawed":
+        for standing in left:
+            say(f"acting is still frozen {standing.where}; {standing.lifted_by}")
     return Status.YES

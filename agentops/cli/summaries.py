@@ -3,6 +3,12 @@
 from agentops.cli.printing import shown
 from journal import Event
 from journal.events import (
+    ActingFrozen,
+    ActingThawed,
+    ApprovalExpired,
+    ApprovalGranted,
+    ApprovalRefused,
+    ApprovalRequested,
     CommandCompleted,
     CommandDenied,
     CommandFailed,
@@ -62,6 +68,10 @@ def _words(event: Event) -> str:  # noqa: C901, PLR0911, PLR0912 - one flat tabl
             return _decision(payload)
         case VerdictReached():
             return f"{payload.condition.get('kind')}: {payload.verdict}; {payload.reason}"
+        case ApprovalRequested() | ApprovalGranted() | ApprovalRefused() | ApprovalExpired():
+            return _approval(payload)
+        case ActingFrozen() | ActingThawed():
+            return f"«{payload.reason}»"
         case IncidentOpened():
             return payload.title
         case IncidentNoted():
@@ -86,12 +96,28 @@ def _words(event: Event) -> str:  # noqa: C901, PLR0911, PLR0912 - one flat tabl
             return ""
 
 
+def _approval(
+    payload: ApprovalRequested | ApprovalGranted | ApprovalRefused | ApprovalExpired,
+) -> str:
+    match payload:
+        case ApprovalRequested():
+            what = f"{payload.command} {_aim(payload)}".strip()
+            return f"{payload.approval_id}: may {what} run? asked by {payload.rule}"
+        case ApprovalGranted():
+            by = "" if payload.operator is None else f" by operator {payload.operator[:12]}"
+            return f"{payload.approval_id}: yes, once{by}"
+        case ApprovalRefused():
+            return f"{payload.approval_id}: no; «{payload.reason}»"
+        case ApprovalExpired():
+            return f"{payload.approval_id}: {payload.reason}"
+
+
 def act(payload: CommandIntended) -> str:
     """The command and what it is aimed at."""
-    return f"{payload.command} {_arguments(payload)}".strip()
+    return f"{payload.command} {_aim(payload)}".strip()
 
 
-def _arguments(payload: CommandIntended) -> str:
+def _aim(payload: CommandIntended | ApprovalRequested) -> str:
     if payload.victims:
         signal = payload.arguments.get("signal", "")
         return f"{signal} to pid {', '.join(str(victim.pid) for victim in payload.victims)}".strip()

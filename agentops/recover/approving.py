@@ -1,38 +1,46 @@
-"""A person's answer to a question, and the freeze of all acting.
+"""A person's answer to a question.
 
-Here: open questions as cards, yes, no, freeze and thaw, each recorded with who said it. The one
+Here: open questions as cards, yes and no, each recorded with who said it. The one
 who acts may not approve: a yes needs the signature of an operator whom policy names, or, where it
 names none, another user of the machine outside the tree of processes that asked. Not here: the
 question (``agentops.policy.asking``), the key (``agentops.recover.operator``).
 """
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
+from agentops.approvals import CHANGED
 from agentops.errors import UsageError
+from agentops.hosts import Host
 from agentops.policy import PolicyConfig
 from agentops.policy.asking import Party
+from agentops.policy.authorize import digest_of
 from agentops.policy.cards import Card, card_of
 from agentops.policy.operators import statement
 from agentops.policy.state import Approval
 from agentops.recover.operator import public_of
-from journal import Clock, Event, HostRef, Journal, NewEvent, Reader
+from journal import Clock, Event, Journal, NewEvent, Reader
 from journal.events import (
-    ActingFrozen,
-    ActingThawed,
     ApprovalExpired,
     ApprovalGranted,
     ApprovalRefused,
     ApprovalRequested,
 )
 
+ASK_ANEW = "run the command again, it asks anew"
 _ANSWERS = ApprovalGranted | ApprovalRefused | ApprovalExpired
 
 
 def open_questions(reader: Reader, now_us: int) -> tuple[Card, ...]:
     """The questions that wait for an answer, oldest first; expired ones are left out."""
     return tuple(card for card, _ in _open(reader) if now_us <= card.expires_at_us)
+
+
+def question(reader: Reader, approval_id: str) -> Card | None:
+    """The open question of that id or prefix; None where there is none, or more than one."""
+    found = [card for card, _ in _open(reader) if card.approval_id.startswith(approval_id)]
+    return found[0] if len(found) == 1 else None
 
 
 def approve(
@@ -43,13 +51,21 @@ def approve(
     config: PolicyConfig,
     by: Party,
     key: Ed25519PrivateKey | None = None,
+    host: Host | None = None,
+    bound_by: Collection[PolicyConfig] = (),
 ) -> Card:
     """Record a yes of *by*, signed with the operator's *key* if there is one; gives the card.
 
+    A question that none of the policies *bound_by*, with the inventory's *host*, would put in these
+    words can no longer be answered: the command that waits for it would ask anew.
+
     Raises:
-        UsageError: no such open question, it has expired, or this party may not approve it.
+        UsageError: no such open question, it has expired or is stale, or this party may not
+            approve it.
     """
     card, event = _find(journal.reader(), clock.wall_us(), approval_id)
+    if host is not None and not any(_is_bound(card, host, policy) for policy in bound_by):
+        raise UsageError(f"approval {card.approval_id} is stale: {CHANGED}; {ASK_ANEW}")
     if journal.actor.kind != "human":
         actor = journal.actor
         raise UsageError(f"{actor.kind} {actor.id} cannot approve: a person must")
@@ -74,24 +90,6 @@ def refuse(journal: Journal, clock: Clock, approval_id: str, reason: str) -> Car
     return card
 
 
-def freeze(journal: Journal, host: HostRef | None, reason: str) -> Event:
-    """Stop all acting on *host*, or everywhere, from the next decision on."""
-    (event,) = journal.append(NewEvent(ActingFrozen(reason=reason), host=host))
-    return event
-
-
-def thaw(journal: Journal, host: HostRef | None, reason: str) -> Event:
-    """Allow acting again on *host*; without one, everywhere.
-
-    Raises:
-        UsageError: an agent asked for it.
-    """
-    if journal.actor.kind != "human":
-        raise UsageError(f"{journal.actor.kind} {journal.actor.id} cannot thaw: a person must")
-    (event,) = journal.append(NewEvent(ActingThawed(reason=reason), host=host))
-    return event
-
-
 def _open(reader: Reader) -> Iterator[tuple[Card, Event]]:
     kinds = {"approval_requested", "approval_granted", "approval_refused", "approval_expired"}
     asked: dict[str, tuple[Card, Event]] = {}
@@ -107,14 +105,28 @@ def _open(reader: Reader) -> Iterator[tuple[Card, Event]]:
 def _find(reader: Reader, now_us: int, approval_id: str) -> tuple[Card, Event]:
     found = [pair for pair in _open(reader) if pair[0].approval_id.startswith(approval_id)]
     if len(found) != 1:
-        how = "no open question" if not found else f"{len(found)} open questions"
+        how = _became(reader, approval_id) if not found else f"{len(found)} open questions"
         raise UsageError(f"approval {approval_id!r}: {how} of that id; see agentops approvals")
     card, event = found[0]
     if now_us > card.expires_at_us:
-        raise UsageError(
-            f"approval {card.approval_id} has expired; run the command again, it asks anew"
-        )
+        raise UsageError(f"approval {card.approval_id} has expired; {ASK_ANEW}")
     return card, event
+
+
+def _became(reader: Reader, approval_id: str) -> str:
+    """What became of the question that is not open, if there was one."""
+    kinds = {"approval_granted", "approval_refused", "approval_expired"}
+    ends = [
+        event.kind.removeprefix("approval_")
+        for event in reader.events(kinds=kinds)
+        if isinstance(event.payload, _ANSWERS) and event.payload.approval_id.startswith(approval_id)
+    ]
+    return f"no open question (it was {ends[-1]})" if ends else "no open question"
+
+
+def _is_bound(card: Card, host: Host, policy: PolicyConfig) -> bool:
+    """Whether *policy* and *host* are those that the question was put under."""
+    return card.digest == digest_of(card.command, card.argv, card.victims, host, policy)
 
 
 def _signed(

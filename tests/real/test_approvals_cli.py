@@ -65,32 +65,105 @@ def test_the_user_that_asked_cannot_say_yes_but_can_say_no(person: User) -> None
     approval = person.run(*wish(person), "--json").json["card"]["approval"]
     person.run("approve", approval).refused(2, "the user that asked", "agentops operator init")
     assert person.run("deny", approval, "--reason", "not today").status == 0
-    assert person.run("approvals", "--json").json == {"approvals": []}
+    assert person.run("approvals", "--json").json == {"approvals": [], "frozen": []}
     assert ran(person) == 0
+    log = person.run("log").out
+    assert f"{approval}: may run_argv run? asked by" in log
+    assert f"{approval}: no; «not today»" in log
 
 
-def test_a_yes_that_an_edit_of_the_policy_makes_stale_is_explained(
+def test_an_edit_of_the_policy_makes_a_question_and_a_yes_stale(
     person: User, tmp_path: Path
 ) -> None:
-    """At the yes and at the next try; a yes to an unchanged policy says nothing of the kind."""
+    """A stale question cannot be answered, a stale yes is named; nothing runs on either."""
     key = tmp_path / "operator.pem"
     assert person.run("operator", "init", "--no-passphrase", "--key", key).status == 0
-    approval = person.run(*wish(person), "--json").json["card"]["approval"]
-    with (person.folder / "policy.toml").open("a") as file:
-        file.write("\n[budget]\nsignals = 3\n")
-    granted = person.run("approve", approval, "--operator-key", key)
-    assert granted.status == 0
-    assert "policy.toml, or the host's key, has changed since it was asked" in granted.err
+
+    def asked() -> str:
+        said = person.run(*wish(person), "--json")
+        assert said.status == 5, said
+        return str(said.json["card"]["approval"])
+
+    def edit(table: str) -> None:
+        with (person.folder / "policy.toml").open("a") as file:
+            file.write(table)
+
+    old = asked()
+    edit("\n[budget]\nsignals = 3\n")
+    refused = person.run("approve", old, "--operator-key", key).refused(2, "is stale", "asks anew")
+    assert "policy.toml, or the host's key, has changed since it was asked" in refused
+    given = asked()
+    assert person.run("approve", given, "--operator-key", key).status == 0
+    person.run("approve", given, "--operator-key", key).refused(2, "it was granted")
+    edit("\n[limits]\nlead_db = 11\n")
     anew = person.run(*wish(person))
     assert anew.status == 5
-    assert f"the yes to {approval} is stale: policy.toml" in anew.err
+    assert f"the yes to {given} is stale: policy.toml" in anew.err
     assert ran(person) == 0
-    again = person.run(*wish(person), "--json").json
-    assert "is stale" in again["reason"]
-    fresh = person.run("approve", again["card"]["approval"], "--operator-key", key)
-    assert "changed" not in fresh.err
+    assert person.run("approve", asked(), "--operator-key", key).status == 0
     assert person.run(*wish(person)).status == 0
     assert ran(person) == 1
+
+
+JOB = """
+[job.zz]
+role_match = { cmd_contains = "nothing-is-called-this" }
+[job.zz.progress]
+heartbeat = "/nonexistent/heartbeat.json"
+[job.zz.stop]
+respawn_s = 0
+[job.zz.launch]
+argv = ["true"]
+cwd = "/"
+log = "/dev/null"
+[[job.zz.repair]]
+id = "fix"
+when = { lead = "H3" }
+files = [{ path = "/nonexistent/fix.py", source = "fix.py" }]
+"""
+
+
+def test_a_recovery_whose_repairs_are_files_can_be_said_yes_to_until_one_of_them_changes(
+    person: User, tmp_path: Path
+) -> None:
+    """The loop's policy holds the files' digests; another content is another question."""
+    key = tmp_path / "operator.pem"
+    assert person.run("operator", "init", "--no-passphrase", "--key", key).status == 0
+    (person.folder / "fix.py").write_text("1\n")
+    with (person.folder / "policy.toml").open("a") as file:
+        file.write(JOB)
+    recover = ("recover", "zz", "--host", "here", "--json")
+    (first,) = person.run(*recover).json["waits_for"]
+    (person.folder / "fix.py").write_text("2\n")
+    person.run("approve", first, "--operator-key", key).refused(2, "is stale")
+    (again,) = person.run(*recover).json["waits_for"]
+    assert again != first
+    assert person.run("approve", again, "--operator-key", key).status == 0
+
+
+def test_freezes_are_listed_with_who_and_why_and_a_thaw_says_what_still_stands(
+    person: User,
+) -> None:
+    """A thaw of one host under a freeze of all is refused; one where nothing is frozen is none."""
+    person.run("freeze", "here", "--reason", "new cards")
+    person.run("freeze", "--all", "--reason", "audit")
+    listed = person.run("approvals")
+    assert "frozen everywhere" in listed.err
+    assert "«audit»; agentops thaw --all" in listed.err
+    assert "frozen on here" in listed.err
+    assert "«new cards»; agentops thaw here" in listed.err
+    hosts = [one["host"] for one in person.run("approvals", "--json").json["frozen"]]
+    assert hosts == [None, "here"]
+    thawed = person.run("thaw", "here")
+    assert thawed.status == 0
+    assert "still frozen everywhere; agentops thaw --all" in thawed.err
+    person.run("thaw", "here").refused(2, "everywhere", "agentops thaw --all")
+    assert person.run("thaw", "--all", "--json").json["frozen"] == []
+    idle = person.run("thaw", "here", "--json")
+    assert (idle.status, idle.json["event"]) == (0, None)
+    log = person.run("log").out
+    assert "acting_frozen            «audit»" in log
+    assert log.count("acting_thawed") == 2
 
 
 @pytest.fixture

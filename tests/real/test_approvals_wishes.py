@@ -25,7 +25,8 @@ from agentops.leases import HostBusy
 from agentops.policy import PolicyConfig, PolicyState, parse_policy
 from agentops.policy.asking import Party
 from agentops.policy.cards import argv_line
-from agentops.recover.approving import approve, freeze, open_questions
+from agentops.recover.approving import approve, open_questions
+from agentops.recover.freezing import freeze
 from agentops.recover.operator import make_key, read_key
 from agentops.transport import open_transport
 from journal import Actor, HostRef, Journal, KeyStore, NewEvent, Reader, SystemClock

@@ -11,7 +11,8 @@ from agentops.box.box import Box
 from agentops.box.waiting import wait_for
 from agentops.errors import UsageError
 from agentops.policy.config import Approvals
-from agentops.recover.approving import approve, freeze, open_questions, refuse, thaw
+from agentops.recover.approving import approve, open_questions, refuse
+from agentops.recover.freezing import freeze, thaw
 from agentops.recover.operator import make_key, read_key
 from journal import Actor, HostRef, Journal, KeyStore, Reader, SystemClock
 from tests.support.persons import yes
