@@ -183,10 +183,7 @@ def _younger(about: Interrupted) -> bool:
     """A member with a later start than the interrupted one stands in its place."""
     if about.act is None or not about.act.victims:
         return False
-    victim = about.act.victims[0]
-    return (victim.pid, victim.start_ticks) != about.process.key and (
-        about.process.start_ticks > victim.start_ticks
-    )
+    return about.process.start_ticks > about.act.victims[0].start_ticks
 
 
 def _same_process(about: Interrupted) -> bool:
@@ -276,23 +273,29 @@ def weigh(about: Interrupted) -> tuple[Score, ...]:
     seen = tuple(evidence for evidence in TABLE if evidence.seen(about))
     scores = []
     for name in NAMES:
-        families: dict[str, int] = {}
-        parts: list[tuple[str, int]] = [("prior", PRIORS[name])]
-        for evidence in seen:
-            weight = evidence.weights.get(name, 0)
-            if weight:
-                families[evidence.family] = families.get(evidence.family, 0) + weight
-                parts.append((evidence.id, weight))
-        total = PRIORS[name] + sum(max(-cap, min(cap, part)) for part in families.values())
-        scores.append(Score(name, total, tuple(parts)))
+        spoke = [evidence for evidence in seen if name in evidence.weights]
+        total = capped([(each.family, each.weights[name]) for each in spoke], cap)
+        parts = (("prior", PRIORS[name]), *((each.id, each.weights[name]) for each in spoke))
+        scores.append(Score(name, PRIORS[name] + total, parts))
     return tuple(sorted(scores, key=lambda score: (-score.db, score.hypothesis)))
+
+
+def capped(weights: list[tuple[str, int]], cap_db: int) -> int:
+    """The sum of (family, weight), in which no family counts for more than *cap_db* either way.
+
+    >>> capped([("log", 15), ("log", 15), ("threads", -5)], 20)
+    15
+    """
+    families: dict[str, int] = {}
+    for family, weight in weights:
+        families[family] = families.get(family, 0) + weight
+    return sum(max(-cap_db, min(cap_db, weight)) for weight in families.values())
 
 
 def leader(scores: tuple[Score, ...], lead_db: int) -> HypothesisName | None:
     """The first hypothesis if it leads the second by *lead_db* at least."""
-    if len(scores) == 1 or scores[0].db - scores[1].db >= lead_db:
-        return scores[0].hypothesis
-    return None
+    first, second = scores[:2]
+    return first.hypothesis if first.db - second.db >= lead_db else None
 
 
 def live(scores: tuple[Score, ...], lead_db: int) -> tuple[HypothesisName, ...]:

@@ -146,15 +146,16 @@ def test_a_rung_needs_a_lead_or_to_be_right_under_all_that_may_be_so(
 
 def test_an_interrupt_that_did_not_arrive_is_repeated_once() -> None:
     """The third would be as vain as the second."""
+    scores = (Score("H1", 20, ()), Score("H7", 0, ()))
     for sent, rung in ((1, "interrupt"), (2, "terminate")):
-        incident, _ = doubtful(("H1", 20))
+        incident, _ = doubtful(("H1", 20), ("H7", 0))
         act = incident.state.acts[-1]
         incident.state = replace(incident.state, acts=(act,) * sent)
         view = incident.view
         assert view.table is not None
         process = view.roles.trainers[0]
         victim = view.table.identity(process)
-        step = _choose(view, process, victim, act, (Score("H1", 20, ()),))
+        step = _choose(view, process, victim, act, scores)
         assert (step.rung, step.lead) == (rung, "H1")
 
 
