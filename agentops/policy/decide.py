@@ -98,7 +98,7 @@ def _handled(view: View, name: str, need: str) -> tuple[str, Step]:
     """The phases after the need was established."""
     launches = view.launches
     if launches and not start_refuted(view, launches[-1]):
-        started = starting(view)
+        started = starting(view, launches[-1])
         if started is not None:
             return "verify_start", started
     stop = stopping(view)

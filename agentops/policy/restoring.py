@@ -8,7 +8,7 @@ from agentops.diagnosis.catalogue import BY_ID
 from agentops.policy import moves
 from agentops.policy.config import Launch
 from agentops.policy.decision import Close, Expectation, Judge, Pause, RuleHit, Step
-from agentops.policy.learning import BEAT, file_subject, finite
+from agentops.policy.learning import file_subject, finite
 from agentops.policy.ledger import Act, Sample, deployed_paths
 from agentops.policy.leftovers import clearing
 from agentops.policy.needs import due_repairs
@@ -95,9 +95,9 @@ def relaunching(view: View, job_name: str, need: str) -> Step:
     """What comes before the next start of the job, and the start."""
     launch = view.job.launch
     if launch is None:
-        events = () if view.table is None else (view.table.event,)
         reason = "the job is stopped, and the policy file does not say how to start it"
-        return Step(Close("HANDED_OVER", reason, events), (RuleHit("relaunch", reason, events),))
+        hit = RuleHit("relaunch", reason, view.listed)
+        return Step(Close("HANDED_OVER", reason, view.listed), (hit,))
     return (
         _would_fail_again(view, need)
         or _crash_loop(view)
@@ -111,11 +111,10 @@ def relaunching(view: View, job_name: str, need: str) -> Step:
 
 def _start(view: View, launch: Launch, job_name: str) -> Step:
     number = len(view.launches) + 1
-    incident = view.state.incident.id if view.state.incident is not None else "incident"
     hit = RuleHit("relaunch", "it is stopped, and every due repair is in place")
     expected: JsonObject = {"kind": STARTED, "advance_steps": launch.advance_steps}
     limit = view.now_us + launch.start_s * SECOND_US
-    run = moves.launch(job_name, f"{incident}-{number}", port_for(view, launch))
+    run = moves.launch(job_name, f"{view.incident_id}-{number}", port_for(view, launch))
     return Step(run, (hit,), expects=(Expectation(expected, limit),))
 
 
@@ -148,7 +147,7 @@ def _crash_loop(view: View) -> Step | None:
     recent = [r for r in refuted if view.now_us - r.at_us <= limits.crash_window_s * SECOND_US]
     spent = len(view.launches) >= view.config.budget.relaunches
     roots = [tail_roots(view, judged.order) for judged in refuted]
-    same = len(roots) > 1 and bool(roots[-1]) and roots[-1] == roots[-2]
+    same = len(roots) > 1 and roots[-1] == roots[-2] != ()
     final = bool(roots) and any(root in FINAL for root in roots[-1])
     if len(recent) < limits.crash_loop and not spent and not same and not final:
         return None
@@ -174,12 +173,11 @@ def _backoff_until(view: View) -> int:
     return refuted[-1].at_us + wait_s * SECOND_US
 
 
-def starting(view: View) -> Step | None:
-    """Prove the newest start, or refute it; None where there is no start to prove."""
+def starting(view: View, launch: Act) -> Step | None:
+    """Prove the start *launch*, or refute it; None where nothing says any more what would do so."""
     launch_table = view.job.launch
-    if not view.launches or launch_table is None:
+    if launch_table is None:
         return None
-    launch = view.launches[-1]
     judged = view.verdict(STARTED, after=launch.order)
     if judged is not None and judged.verdict == "confirmed":
         evidence = (*launch.events, judged.event)
@@ -229,7 +227,7 @@ def _start_confirmed(view: View, launch: Act, ours: tuple[Sample, ...]) -> Step:
     last = ours[-1]
     hit_events = (launch.events[0], ours[0].event, last.event)
     table = view.table
-    if table is None or table.order < last.order:
+    if table is None or not view.seen_after(last.order):
         return Step(moves.list_processes(), (RuleHit("start", "does it still live?", hit_events),))
     alive = table.by_pid.get(last.pid)
     if alive is None or alive.start_ticks != last.start_ticks or alive.zombie:
@@ -282,7 +280,7 @@ def _refute(view: View, launch: Act, reason: str) -> Step:
         "kind": STARTED,
         "launch_id": str(launch.arguments.get("launch_id")),
     }
-    evidence = (launch.events[0], *(() if view.table is None else (view.table.event,)))
+    evidence = (launch.events[0], *view.listed)
     return Step(
         Judge(condition, "refuted", reason, evidence), (RuleHit("start", reason, evidence),)
     )
@@ -292,11 +290,9 @@ def _keep_looking(view: View, launch: Act, ours: tuple[Sample, ...]) -> Step:
     """Wait for a step in slices; between them look at heartbeat and processes."""
     waited_order = view.waited_order("heartbeat_step")
     hit = RuleHit("start", "steps must advance", launch.events)
-    newest = view.fact(*BEAT)
-    beat_order = -1 if newest is None else newest.order
-    if beat_order < max(waited_order, launch.last_order):
+    if view.probing("read_heartbeat").last_order < max(waited_order, launch.last_order):
         return Step(moves.read_heartbeat(view), (hit,))
-    if view.table is not None and view.table.order < waited_order:
+    if not view.seen_after(waited_order):
         return Step(moves.list_processes(), (hit,))
     step = ours[-1].step + 1 if ours else 0
     launch_id = str(launch.arguments.get("launch_id"))

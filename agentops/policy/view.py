@@ -36,6 +36,11 @@ class View:
         return self.state.samples[-1] if self.heartbeat_exists and self.state.samples else None
 
     @property
+    def incident_id(self) -> str:
+        """The incident's id; empty before one is open."""
+        return "" if self.state.incident is None else self.state.incident.id
+
+    @property
     def heartbeat_exists(self) -> bool | None:
         """Whether the heartbeat's file was there at the last look; None before any look."""
         value = beat_value(self.state.facts, "exists")

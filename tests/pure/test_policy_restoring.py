@@ -13,8 +13,9 @@ from tests.support.shown import Host, beat, row
 from tests.support.starts import gone, reason
 from tests.support.telling import Incident, rules
 
-# The signatures of these: a root that would fail again unchanged, and one that may not.
+# The signatures of these: a root that would fail again unchanged, and two that may not.
 LACKS_A_MODULE = "ModuleNotFoundError: No module named 'flash_attn'"
+LACKS_DATA = "RuntimeError: received 0 items of ancdata"
 BAD_ADDRESS = "RuntimeError: CUDA error: an illegal memory access was encountered"
 PROOF_OF_ABSENCE = [
     "judge members_absent confirmed",
@@ -31,7 +32,7 @@ def test_a_job_that_is_gone_is_started_under_an_id_of_its_own() -> None:
     decision = incident.until("launch")
     assert incident.steps == ["launch"]
     assert isinstance(decision.action, Run)
-    assert decision.action.arguments == {"job": "job", "launch_id": "incident-1"}
+    assert decision.action.arguments == {"job": "job", "launch_id": "i7-1"}
     (expected,) = decision.expects
     assert expected.condition == {"kind": "job_started", "advance_steps": 2}
     assert expected.by_us == incident.now_us + 30_000_000
@@ -66,7 +67,7 @@ def test_each_start_after_a_failure_waits_twice_as_long_as_the_one_before() -> N
         ]
         number = 1 + len(incident.view.launches)
         assert isinstance(launched, Run)
-        assert launched.arguments["launch_id"] == f"incident-{number}"
+        assert launched.arguments["launch_id"] == f"i7-{number}"
 
 
 def test_starts_that_lead_nowhere_end_at_the_budget() -> None:
@@ -81,6 +82,25 @@ def test_starts_that_lead_nowhere_end_at_the_budget() -> None:
     judged = [v.event for v in incident.state.verdicts if v.kind == "job_started"]
     assert list(closed.action.evidence) == judged
     assert closed.because[0].rule == "crash-loop"
+
+
+def test_a_budget_of_one_start_ends_after_one_that_failed() -> None:
+    """Also where a loop would need more of them; the failure is the reason, not a guard."""
+    incident = gone(config=rules(budget={"relaunches": 1}, limits={"crash_loop": 9}))
+    refuted(incident)
+    closed = incident.until("close HANDED_OVER")
+    assert reason(closed) == "1 start(s) did not lead to progress"
+
+
+def test_the_first_free_port_is_handed_to_the_start() -> None:
+    """Those that somebody listens on are passed over."""
+    port: JsonObject = {"variable": "PORT", "first": 4000, "tries": 3}
+    incident = gone(config=rules({"launch": {"port": port}}))
+    incident.host = replace(incident.host, ports=(4000, 22))
+    launches = incident.until("launch").action
+    assert incident.steps == ["ports", "launch"]
+    assert isinstance(launches, Run)
+    assert launches.arguments["port"] == 4001
 
 
 def test_failures_count_as_a_loop_only_within_their_window() -> None:
@@ -110,11 +130,15 @@ def test_the_same_root_twice_ends_the_loop_early() -> None:
     """It fails for the same reason; another reason is another try."""
     incident = gone(config=budget())
     refuted(incident, (BAD_ADDRESS,))
-    refuted(incident, ("RuntimeError: received 0 items of ancdata",))
+    refuted(incident, (LACKS_DATA,))
     refuted(incident, (BAD_ADDRESS,))
     refuted(incident, (BAD_ADDRESS,))
     closed = incident.until("close HANDED_OVER")
     assert reason(closed) == "4 start(s) did not lead to progress; root signature F08"
+    soon = gone(config=budget())
+    refuted(soon, (BAD_ADDRESS,))
+    refuted(soon, (BAD_ADDRESS,))
+    soon.until("close HANDED_OVER")
 
 
 def test_silence_twice_is_not_the_same_root_twice() -> None:

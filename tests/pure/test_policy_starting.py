@@ -5,9 +5,10 @@ from dataclasses import replace
 import pytest
 
 from agentops.policy import Close, Judge, Run
+from agentops.policy.restoring import starting
 from journal.events import JsonObject
 from tests.support.shown import beat
-from tests.support.starts import reason, started
+from tests.support.starts import Start, gone, reason, started
 from tests.support.telling import rules
 
 
@@ -46,6 +47,38 @@ def test_a_start_is_proven_by_steps_that_go_on_past_the_settling_time() -> None:
     assert isinstance(closed.action, Close)
     told = next(act for act in incident.state.acts if act.command == "launch").events
     assert closed.action.evidence == (*told, incident.state.verdicts[-1].event)
+
+
+def test_a_start_that_was_proven_once_says_nothing_about_a_later_one() -> None:
+    """Its verdict is older than the start."""
+    incident = gone()
+    incident.judged(Judge({"kind": "job_started"}, "confirmed", "earlier", ("e0001",)))
+    start = Start(incident)
+    start.incident.decide()
+    assert start.incident.steps == ["list_processes"]
+
+
+def test_a_start_is_no_longer_proven_where_the_policy_no_longer_says_how() -> None:
+    """What would prove it stands in the launch's own table."""
+    start = started()
+    start.incident.config = rules({"launch": None})
+    assert starting(start.incident.view, start.act) is None
+
+
+def test_a_listing_that_is_cut_proves_no_end_of_a_start() -> None:
+    """It is taken again, and the process in the whole one lives."""
+    start = started()
+    start.incident.looks("list_processes")
+    start.read(2, 2)
+    start.read(6, 5)
+    whole = start.incident.host
+    start.incident.host = replace(whole, rows=(), complete=False)
+    start.incident.looks("list_processes")
+    start.incident.decide()
+    assert start.incident.steps == ["list_processes"]
+    start.incident.host = whole
+    start.incident.answered()
+    start.incident.until("judge job_started confirmed")
 
 
 def test_a_wait_for_a_start_asks_for_the_next_step_of_this_very_start() -> None:

@@ -94,3 +94,4 @@ class Host:
     sha256: str = NEW_SHA256
     complete: bool = True
     started_ticks: int = 1
+    ports: tuple[int, ...] = ()

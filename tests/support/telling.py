@@ -93,7 +93,7 @@ class Incident:
         seq = len(self.events)
         event = Event(
             id=f"e{seq:04d}", stream="s1-00000000", seq=seq, prev="", leaf="", ts_us=self.now_us,
-            mono_ns=(self.now_us - EPOCH_US) * 1_000, boot="boot", incident="incident",
+            mono_ns=(self.now_us - EPOCH_US) * 1_000, boot="boot", incident="i7",
             host=HostRef("told", "local"), actor=Actor("engine", "told"), cause=None, idem=None,
             kind=str(getattr(payload, "kind", "")), schema=1, payload=payload, out={},
             redacted={}, line=b"",
@@ -174,6 +174,7 @@ class Incident:
             "tail_log": {"path": LOG, "size_bytes": 1, "lines": list(host.log)},
             "file_digest": {"exists": True, "sha256": host.sha256},
             "inspect_process": {},
+            "ports": {"sockets": [{"port": port} for port in host.ports]},
         }
         return shown[command]
 
