@@ -2,12 +2,15 @@
 
 import re
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from reports.lint.document import Document, Sentence
+from reports.lint.facts import derived
 from reports.lint.facts.clauses import clauses
-from reports.lint.facts.happened import World, worlds
+from reports.lint.facts.happened import worlds
+from reports.lint.facts.happenings import World
+from reports.lint.facts.stated import on_record
 from reports.lint.facts.weighing import Weighed, weigh
 from reports.lint.record import Record
 from reports.render.overrides import Overrides
@@ -61,6 +64,15 @@ class Ground:
         """What happened, incident by incident."""
         return worlds(self.record)
 
+    def derives(self, text: str, digits: str, unit: str | None) -> bool:
+        """Whether a number follows from readings that the text speaks of."""
+        return any(derived.derives(world, text, digits, unit) for world in self.worlds)
+
+    @cached_property
+    def trains(self) -> bool:
+        """Whether a trainer's heartbeats are on record, so that a step is a training step."""
+        return any(world.of("heartbeat") for world in self.worlds)
+
     @cached_property
     def reasons(self) -> frozenset[str]:
         """The recorded words of why something was done."""
@@ -89,6 +101,21 @@ class Context:
     def weighed(self, sentence: Sentence) -> Weighed:
         """A sentence against what happened: wrong where every incident contradicts it."""
         return self._weighed.get(sentence, Weighed((), supported=False))
+
+    def supports(self, sentence: Sentence, words: str) -> bool:
+        """Whether a part of a sentence says something that is on record, and nothing else."""
+        parts = clauses(replace(sentence, text=words))
+        return any(
+            not answer.wrong and (answer.supported or any(on_record(world, c) for c in parts))
+            for world in self.ground.worlds
+            for answer in (weigh(world, parts, ()),)
+        )
+
+    def before(self, sentence: Sentence) -> Sentence | None:
+        """The sentence before one, in the same block."""
+        place = self.claims.index(sentence)
+        found = self.claims[place - 1] if place else None
+        return found if found is not None and found.block == sentence.block else None
 
     @property
     def record(self) -> Record:

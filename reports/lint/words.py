@@ -15,7 +15,7 @@ def family(*entries: str) -> re.Pattern[str]:
     True
     """
     words = [word for entry in entries for word in entry.split("|")]
-    parts = [re.escape(word).replace(r"\*", r"\w*").replace(r"\ ", r"\s+") for word in words]
+    parts = [re.escape(word).replace(r"\*", r"[\w-]*").replace(r"\ ", r"\s+") for word in words]
     return re.compile(rf"(?<![\w-])(?:{'|'.join(parts)})(?![\w-])", re.IGNORECASE)
 
 

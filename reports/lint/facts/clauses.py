@@ -17,7 +17,7 @@ _CUT = re.compile(
     r"|:(?!\s*(?:\d|none|zero|no\b))(?=\s+\S+\s+\S+\s+\S+\s)"
     r"|, (?:and|but|then|which|while|so|whereas|with)\b"
     r"|, (?=\w+(?:ed|ing) (?:over|on|by|from)\b)"
-    r"| (?:but|and then|and so|whereas|although|though)\b|\. )\s*"
+    r"| (?:but|and then|and so|whereas|although|though|because)\b|\. )\s*"
 )
 _NEGATED = re.compile(
     r"\b(?:not|no|never|without|neither|nor|none|nobody|nothing|cannot)\b|n't\b", re.IGNORECASE
@@ -38,7 +38,8 @@ _NOT_YET = re.compile(r"\b(?:not yet|yet to|not (?:\w+ ){1,3}yet)\b", re.IGNOREC
 _STILL = re.compile(r"\b(?:still|remains?|keeps?|continues?)\b", re.IGNORECASE)
 _FUTURE = re.compile(
     r"\b(?:will|shall|remains? to be|(?:is|are) (?:going to|about to|yet to|due|expected|planned"
-    r"|scheduled|pending|(?:still )?to (?:be|come|follow)))\b",
+    r"|scheduled|pending|(?:still )?to (?:be|come|follow))"
+    r"|(?:(?:still |yet )?(?:has|have)|needs?)(?: still| yet)? to be)\b",
     re.IGNORECASE,
 )
 _PRESENT = re.compile(r"\b(?:is|are|has|have|remains?|keeps?|continues?|runs?)\b", re.IGNORECASE)
@@ -54,6 +55,7 @@ _WEIGHED = re.compile(
     r"\b(?:alternatives?|explanations?|hypothes[ei]s|consistent with|passed over|options?)\b",
     re.IGNORECASE,
 )
+_RANKED = re.compile(r"\b(?:hypothes[ei]s|explanations?|H\d)\b(?! that )", re.IGNORECASE)
 _CONTRASTED = re.compile(
     r"(?:, (?:and )?not (?!\w+ed\b)|\b(?:rather than|instead of|without) )[^,;()]*", re.IGNORECASE
 )
@@ -65,35 +67,50 @@ _PLANS = re.compile(
     re.IGNORECASE,
 )
 TIME_OF_DAY = re.compile(r"\b(?:\d{4}-\d\d-\d\d[T ])?(\d\d):(\d\d)(?::(\d\d)(?:[.,](\d{1,6}))?)?\b")
+_DID_NOT = re.compile(
+    r"\b(?:did not|didn't|failed to|refused to|was unable to|were unable to|could not) ([a-z]+)\b",
+    re.IGNORECASE,
+)
+_IRREGULAR = {
+    "send": "sent", "get": "got", "go": "gone", "run": "run", "have": "had", "be": "been",
+    "come": "came", "take": "taken", "make": "made", "see": "seen", "find": "found", "die": "died",
+    "put": "put", "begin": "begun", "rise": "risen", "fall": "fallen", "show": "shown",
+    "catch": "caught", "bring": "brought", "lose": "lost", "hold": "held", "read": "read",
+    "write": "written", "give": "given", "say": "said", "know": "known", "let": "let",
+    "hear": "heard", "stand": "stood", "leave": "left", "keep": "kept", "contain": "contained",
+}  # fmt: skip
 _UNITS_US = {
     "ms": 1_000, "millisecond": 1_000, "milliseconds": 1_000, "s": 1_000_000, "sec": 1_000_000,
     "second": 1_000_000, "seconds": 1_000_000, "min": 60_000_000, "minute": 60_000_000,
     "minutes": 60_000_000, "h": 3_600_000_000, "hour": 3_600_000_000, "hours": 3_600_000_000,
 }  # fmt: skip
 _WORDS = "|".join(NUMBER_WORDS)
+_PART_OF = {
+    "half": Fraction(1, 2), "third": Fraction(1, 3), "quarter": Fraction(1, 4),
+    "fifth": Fraction(1, 5), "tenth": Fraction(1, 10),
+}  # fmt: skip
+_PARTS = f"(?:{'|'.join(_PART_OF)})"
 _DURATION = re.compile(
-    rf"(?<![\w.:])(\d[\d,]*(?:\.\d+)?|(?:{_WORDS}|an?)(?= ))(?P<half> and a half)?[ -]?"
-    rf"({'|'.join(sorted(_UNITS_US, key=len, reverse=True))})\b(?!/)",
+    rf"(?<![\w.:])(\d[\d,]*(?:\.\d+)?"
+    rf"|(?:{_WORDS}|an?|half an?|(?:a|one|three) {_PARTS}s? of an?)(?= ))"
+    rf"(?P<half> and a half)?[ -]?({'|'.join(sorted(_UNITS_US, key=len, reverse=True))})\b(?!/)"
+    rf"(?: and (?:a|one) (?P<rest>{_PARTS}))?",
     re.IGNORECASE,
 )
 _COMPOUND = re.compile(
     r"\b(\d+) ?(?:min|minutes?|m)(?: and)? (\d+) ?(?:s|sec|seconds?)\b", re.IGNORECASE
 )
-_LESS = family("within|under|less than|at most|no more than|up to|not more than|fewer than|below")
-_MORE = family("over|more than|at least|longer than|no less than|above|upwards of|exceeded")
+_LESS = family(
+    "within|under|less than|at most|no more than|up to|not more than|fewer than|below",
+    "shorter than|quicker than|faster than|sooner than|short of|inside|in under",
+)
+_MORE = family(
+    "over|more than|at least|longer than|no less than|above|upwards of|exceeded|not less than",
+    "later than|slower than|beyond|no sooner than|well over",
+)
 _ABOUT = family(
     "about|around|roughly|approximately|some|nearly|almost|just under|just over|close to"
 )
-_QUANTIFIED = re.compile(
-    r"\b(all|every|each|both|none of|none|no|neither|most|half|some|several|many|multiple|"
-    r"a few|only one|just one|a single|only)\b",
-    re.IGNORECASE,
-)
-_TOTAL = {"all": "all", "every": "all", "each": "all", "both": "all"}
-_EMPTY = {"none", "none of", "no", "neither"}
-_PART = {"most", "half", "some", "a few"}
-_MANY = {"several", "many", "multiple"}
-_SOLE = {"only one", "just one", "a single"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,15 +125,6 @@ class Duration:
     than: str
     start: int
     text: str
-
-
-@dataclass(frozen=True, slots=True)
-class Quantifier:
-    """Of how many something is said: all, none, part, many or sole; and where the word ends."""
-
-    of: str
-    word: str
-    end: int
 
 
 @dataclass(frozen=True)
@@ -178,6 +186,12 @@ class Clause:
         )
 
     @cached_property
+    def ranks(self) -> bool:
+        """Whether it speaks of hypotheses as things that were weighed, and supposes none itself."""
+        plain = _RANKED.sub(" ", self.text)
+        return plain != self.text and _SUPPOSED.search(plain) is None
+
+    @cached_property
     def times(self) -> tuple[tuple[int, int], ...]:
         """Times of day as (microseconds since midnight, width of the last digit)."""
         found = []
@@ -194,22 +208,6 @@ class Clause:
         """Spans of time with their comparisons."""
         return tuple(durations(self.text))
 
-    @cached_property
-    def quantifiers(self) -> tuple[Quantifier, ...]:
-        """Words that say of how many, in order."""
-        found = []
-        for match in _QUANTIFIED.finditer(self.text):
-            word = match[1].lower()
-            of = (
-                _TOTAL.get(word)
-                or ("none" if word in _EMPTY else None)
-                or ("part" if word in _PART else None)
-                or ("many" if word in _MANY else None)
-                or ("sole" if word in _SOLE else "only")
-            )
-            found.append(Quantifier(of, word, match.end()))
-        return tuple(found)
-
 
 def durations(text: str) -> list[Duration]:
     """Spans of time in a text.
@@ -225,11 +223,12 @@ def durations(text: str) -> list[Duration]:
     masked = _COMPOUND.sub(lambda m: " " * len(m[0]), masked)
     for match in _DURATION.finditer(masked):
         digits = match[1].lower().replace(",", "")
-        worded = digits in NUMBER_WORDS or digits in {"a", "an"}
-        value = Fraction(NUMBER_WORDS.get(digits, 1) if worded else digits)
+        worded = not digits[0].isdigit()
+        value = _worded(digits) if worded else Fraction(digits)
         unit = _UNITS_US[match[3].lower()]
         if match["half"]:
             value += Fraction(1, 2)
+        value += _PART_OF.get((match["rest"] or "").lower(), 0)
         step = Fraction(unit, 2) if match["half"] else Fraction(unit, value.denominator)
         if not worded and "." in digits:
             step = Fraction(unit, 10 ** len(digits.partition(".")[2]))
@@ -240,6 +239,33 @@ def durations(text: str) -> list[Duration]:
                 than = sign
         found.append(Duration(value * unit, step, than, match.start(), match[0]))
     return found
+
+
+def _worded(words: str) -> Fraction:
+    """A number in words: *three*, *a*, *half a*, *three quarters of a*."""
+    part = next((part for name, part in _PART_OF.items() if name in words), Fraction(1))
+    many = 3 if words.startswith("three ") else NUMBER_WORDS.get(words, 1)
+    return many * part
+
+
+def _plain(text: str) -> str:
+    """A text with *did not stop* and *failed to stop* in the words of *not stopped*.
+
+    >>> _plain("It did not stop and never got to send one.")
+    'It not stopped and never got to send one.'
+    """
+    return _DID_NOT.sub(lambda found: f"not {_past(found[1])}", text)
+
+
+def _past(verb: str) -> str:
+    if verb.lower() in _IRREGULAR:
+        return _IRREGULAR[verb.lower()]
+    if verb.endswith("e"):
+        return verb + "d"
+    if verb.endswith("y") and verb[-2:-1] not in "aeiou":
+        return verb[:-1] + "ied"
+    double = verb in {"stop", "ship", "drop", "skip", "quit", "permit"}
+    return verb + (verb[-1] if double else "") + "ed"
 
 
 def contrasted(text: str) -> str:
@@ -258,5 +284,5 @@ def clauses(sentence: Sentence) -> tuple[Clause, ...]:
     for part in _CUT.split(_DUMPED.sub(" ", sentence.bare)):
         if part and part.strip():
             weighed = weighed or _WEIGHED.search(part) is not None
-            made.append(Clause(contrasted(part.strip()), sentence, weighed))
+            made.append(Clause(_plain(contrasted(part.strip())), sentence, weighed))
     return tuple(made)

@@ -9,8 +9,8 @@ from fractions import Fraction
 from itertools import combinations
 
 from reports.lint.facts.clauses import TIME_OF_DAY, Clause, Duration
-from reports.lint.facts.happened import Happening, World
-from reports.lint.facts.mentions import Mention, dated, mentions
+from reports.lint.facts.happenings import Happening, World
+from reports.lint.facts.mentions import Mention, dated, mentions, ordinal
 from reports.lint.facts.vocabulary import RESOLUTIONS, pids_in
 from reports.lint.words import family
 
@@ -44,11 +44,19 @@ _WHOLE = re.compile(
     re.IGNORECASE,
 )
 _LATER = re.compile(r"\s*(?:later|afterwards|after that|after this)\b", re.IGNORECASE)
+_NTH = re.compile(
+    r"\b(?:first|second|third|last) wait\b(?= (?:was|lasted|took|ended|ran))", re.IGNORECASE
+)
+_CPU = re.compile(r"\bCPU\b")
+_AFTER = re.compile(r"\bafter (?:\w+ ){0,2}$", re.IGNORECASE)
+_FROM = re.compile(r"\s*(?:later )?(?:after|before|from|of|than)\b", re.IGNORECASE)
 _SIGNALLED = re.compile(r"\b(?:signal(?:s|led)?|stopped|interrupted|killed)\b", re.IGNORECASE)
 _AGED = re.compile(r"\b(?:old|age|aged|stale)\b", re.IGNORECASE)
 _GOING = re.compile(r"\bto (?:go|end|exit|die|stop)\b", re.IGNORECASE)
 _AT_ONCE = family("at once|immediately|instantly|right away|straight away|promptly")
 _AT_ONCE_US = 1_200_000
+# Between seconds and milliseconds, minutes, hours.
+_FACTORS = (Fraction(1, 1_000), Fraction(1, 60), 60, 1_000, 3_600)
 _AROUND = Fraction(1, 5)
 
 
@@ -136,22 +144,21 @@ def spanned(
     pids = pids_in(text)
     if not said and pids and _SIGNALLED.search(clause.text):
         happened = frozenset(s for s in world.of("signal") if s.get("pid") in pids)
-        moments = [(s.start_us, s.end_us) for s in happened]
+        instants = [(s.start_us, s.end_us) for s in happened]
     else:
         happened = frozenset(h for m in said for h in m.holding)
-        moments = [span for m in said for span in _moments(m)]
-    if not moments:
+        instants = [span for m in said for h in m.holding for span in moments(m, h)]
+    if not instants:
         return None
-    return min(a for a, _ in moments), max(b for _, b in moments), happened
+    return min(a for a, _ in instants), max(b for _, b in instants), happened
 
 
-def _moments(mention: Mention) -> Iterator[tuple[int, int]]:
-    """When a mention's happenings were; a process counts by its going, if that is what is said."""
-    for happening in mention.holding:
-        if mention.kind != "process":
-            yield happening.start_us, happening.end_us
-        elif mention.ends and isinstance(gone := happening.get("gone_us"), int):
-            yield gone, gone
+def moments(mention: Mention, happening: Happening) -> Iterator[tuple[int, int]]:
+    """When a happening was; a process counts by its going, if that is what is said."""
+    if mention.kind != "process":
+        yield happening.start_us, happening.end_us
+    elif mention.ends and isinstance(gone := happening.get("gone_us"), int):
+        yield gone, gone
 
 
 def spans(
@@ -166,7 +173,11 @@ def spans(
                 yield ("C23", f"it took {min(known) / 1e6:.1f} s and more")
         for duration in () if clause.times else clause.durations:
             known = _candidates(world, clause, parts, before, duration)
-            if known and not any(_fits(duration, Fraction(us)) for us in known):
+            bound = duration.than in {"<", ">"}
+            if known and (
+                not any(_fits(duration, Fraction(us)) for us in known)
+                or (bound and other_unit(duration, known))
+            ):
                 yield ("C23", f"no such span is on record between what is named: {duration.text}")
 
 
@@ -182,28 +193,87 @@ def _candidates(
         span = world.closed.end_us - world.opened_us
         first = world.events[0].ts_us
         return [span, world.closed.end_us - first]
-    if _AGED.search(clause.text):
-        return _own(world.of("heartbeat"), "age_ms")
+    for words, measured in ((_CPU, worked), (_AGED, _ages)):
+        if words.search(clause.text):
+            return measured(world)
     said = [m for m in mentions(world, clause) if m.holding]
     if [m.kind for m in said] in (["wait"], ["command"]):
-        return _own((*said[0].holding, *said[0].failing))
-    if _LATER.match(clause.text[duration.start + len(duration.text) :]):
+        return _own(_one_of(world, clause, said[0]))
+    tail = clause.text[duration.start + len(duration.text) :]
+    if _LATER.match(tail) or (_AFTER.search(clause.text[: duration.start]) and not tail.strip()):
         said += [m for each in before for m in mentions(world, each) if m.holding]
-    kinds = {m.kind for m in said}
+    kinds, bound = {m.kind for m in said}, duration.than in {"<", ">"}
     ends = any(m.ends for m in said)
     if (kinds == {"process"} and ends) or _GOING.search(clause.text):
         return _departures(world)
     if len(kinds) < 2:  # noqa: PLR2004  (one end of the span is not named)
-        starts = [h.start_us for m in said for h in m.holding]
-        apart = [abs(a - b) for a, b in combinations(starts, 2)]
-        return apart if _APART.search(clause.text) else []
-    moments = [
-        span for each in (*parts, *before) for m in mentions(world, each) for span in _moments(m)
-    ]
-    instants = {us for span in moments for us in span} | {world.opened_us}
+        return _apart(clause, said) or (_paired(world, clause, duration) if bound else [])
+    return _of_two(world, clause, parts, before, duration)
+
+
+def _one_of(world: World, clause: Clause, mention: Mention) -> tuple[Happening, ...]:
+    """The wait or command that an ordinal picks, else all that are meant."""
+    meant = (*mention.holding, *mention.failing)
+    place = _NTH.search(clause.text)
+    return ordinal(place[0], world.of("wait")) if place and mention.kind == "wait" else meant
+
+
+def _apart(clause: Clause, said: Sequence[Mention]) -> list[int]:
+    """Spans between several of one kind; of two things one end is not named."""
+    starts = [h.start_us for m in said for h in m.holding]
+    return [abs(a - b) for a, b in combinations(starts, 2)] if _APART.search(clause.text) else []
+
+
+def _of_two(
+    world: World,
+    clause: Clause,
+    parts: Sequence[Clause],
+    before: Sequence[Clause],
+    duration: Duration,
+) -> list[int]:
+    """Spans between things of two kinds."""
+    pairs = _paired(world, clause, duration) if duration.than in {"<", ">"} else []
+    if pairs:
+        return pairs
+    instants = {
+        us
+        for each in (*parts, *before)
+        for m in mentions(world, each)
+        for h in m.holding
+        for span in moments(m, h)
+        for us in span
+    } | {world.opened_us}
     instants |= {h.end_us for kind in ("verdict", "ending") for h in world.of(kind)}
-    found = _between(instants, instants)
-    return found + _own(world.happenings)
+    return _between(instants, instants) + _own(world.happenings)
+
+
+def _ages(world: World) -> list[int]:
+    return _own(world.of("heartbeat"), "age_ms")
+
+
+def worked(world: World) -> list[int]:
+    """CPU time between any two listings of a process, and in all, in microseconds."""
+    by_pid: dict[object, list[int]] = {}
+    for row in world.of("row"):
+        if isinstance(spent := row.get("cpu_ms"), int):
+            by_pid.setdefault(row.get("pid"), []).append(spent)
+    found = [abs(a - b) for each in by_pid.values() for a, b in combinations(each, 2)]
+    return [ms * 1_000 for ms in {*found, *(ms for each in by_pid.values() for ms in each)}]
+
+
+def _paired(world: World, clause: Clause, duration: Duration) -> list[int]:
+    """Spans between what stands before a duration and what stands behind *after* or *before*."""
+    end = duration.start + len(duration.text)
+    found = _FROM.match(clause.text[end:])
+    if found is None:
+        return []
+    one = spanned(world, clause, clause.text[: duration.start])
+    other = spanned(world, clause, clause.text[end + found.end() :])
+    if one is None or other is None or one[2] & other[2]:
+        return []
+    ones = [us for h in one[2] for us in (h.start_us, h.end_us)] + [one[0], one[1]]
+    others = [us for h in other[2] for us in (h.start_us, h.end_us)] + [other[0], other[1]]
+    return _between(ones, others)
 
 
 def _between(ones: Iterable[int], others: Collection[int]) -> list[int]:
@@ -242,3 +312,11 @@ def _fits(duration: Duration, known: Fraction) -> bool:
         duration.step_us if duration.than == "=" else max(duration.step_us, duration.us * _AROUND)
     )
     return abs(known - duration.us) <= width
+
+
+def other_unit(duration: Duration, known: Collection[int]) -> bool:
+    """Whether a bound has the number of a recorded span, with another unit."""
+    worded = not duration.text[0].isdigit()
+    return not worded and any(
+        abs(us * factor - duration.us) <= duration.step_us for us in known for factor in _FACTORS
+    )

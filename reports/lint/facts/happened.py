@@ -6,10 +6,7 @@ here: words (``reports.lint.facts.vocabulary``), judging (``reports.lint.facts.w
 """
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
-from functools import cached_property
-from typing import Literal
+from collections.abc import Iterator
 
 from pydantic import JsonValue
 
@@ -25,6 +22,8 @@ from journal.events import (
 )
 from reports.evidence import CommandThread, Evidence
 from reports.lint.facts import recorded
+from reports.lint.facts.happenings import Happening, Kind, World
+from reports.lint.facts.readings import readings
 from reports.lint.record import Record
 from reports.observed import (
     JsonObject,
@@ -39,66 +38,8 @@ from reports.observed import (
 )
 from reports.predicates.signals import Signalled, signals
 
-Kind = Literal[
-    "signal", "listing", "process", "heartbeat", "launch", "deployment", "verdict", "decision",
-    "command", "wait", "opening", "ending", "proposal", "denial", "approval",
-]  # fmt: skip
 _DEAD = {"Z", "X"}
 _SIGNAL_NUMBERS = {1: "HUP", 2: "INT", 3: "QUIT", 9: "KILL", 15: "TERM", 18: "CONT", 19: "STOP"}
-
-
-@dataclass(frozen=True)
-class Happening:
-    """One thing of one kind between two instants (microseconds, wall clock).
-
-    ``events`` are the ids of the events that tell it; ``told`` its attributes. ``inside``: the
-    incident's own, not something of the same journal around it.
-    """
-
-    kind: Kind
-    start_us: int
-    end_us: int
-    events: frozenset[str]
-    told: Mapping[str, object] = field(hash=False)
-    inside: bool = True
-
-    def get(self, name: str) -> object:
-        """An attribute, None where it is not recorded."""
-        return self.told.get(name)
-
-
-@dataclass(frozen=True)
-class World:
-    """All happenings of one incident, and the numbers that are known by kind."""
-
-    happenings: tuple[Happening, ...]
-    events: tuple[Event, ...]
-    numbers: Mapping[str, frozenset[str]]
-    reasons: tuple[str, ...]
-    counts: Mapping[str, frozenset[int]]
-    memo: dict[object, object] = field(default_factory=dict, repr=False)
-
-    def of(self, kind: str) -> tuple[Happening, ...]:
-        """Happenings of a kind in order."""
-        return self._by_kind.get(kind, ())
-
-    @cached_property
-    def _by_kind(self) -> Mapping[str, tuple[Happening, ...]]:
-        kinds: dict[str, list[Happening]] = {}
-        for happening in self.happenings:
-            kinds.setdefault(happening.kind, []).append(happening)
-        return {kind: tuple(found) for kind, found in kinds.items()}
-
-    @cached_property
-    def opened_us(self) -> int:
-        """When the incident was opened, or its first event."""
-        opened = self.of("opening")
-        return opened[0].start_us if opened else self.events[0].ts_us
-
-    @cached_property
-    def closed(self) -> Happening | None:
-        """How it ended, if it did."""
-        return self.of("ending")[-1] if self.of("ending") else None
 
 
 def worlds(record: Record) -> tuple[World, ...]:
@@ -121,6 +62,7 @@ def _world(evidence: Evidence) -> World:
         *_processes(evidence),
         *_commands(evidence),
         *_told(evidence),
+        *readings(evidence),
     ]
     happenings.sort(key=lambda h: (h.start_us, h.end_us))
     events = tuple(e for e in evidence.events if e.incident == evidence.incident)
@@ -227,6 +169,7 @@ def _process(
         "gone": bool(after) if alive else None,
         "alive": (not after) if alive else None,
         "signalled": bool(signalled),
+        "signals": len(signalled),
         "launched": launched is not None,
         "bystander": before and not signalled and key.pid != 1,
         "threads": {n for _, row in seen if (n := number(row, "threads")) is not None},
@@ -324,7 +267,14 @@ def _special(thread: CommandThread, seen: JsonValue) -> Iterator[tuple[Kind, dic
     elif (waited := wait_answer(seen)) is not None:
         condition = member(getattr(thread.first.payload, "arguments", {}), "condition", "kind")
         took = number(waited, "elapsed_ms")
-        yield "wait", {"met": waited["met"], "condition": condition, "elapsed_ms": took}
+        series = member(waited, "series")
+        values = (
+            [pair[1] for pair in series if isinstance(pair, list)]
+            if isinstance(series, list)
+            else []
+        )
+        told = {"met": waited["met"], "condition": condition, "elapsed_ms": took}
+        yield "wait", {**told, "series": frozenset(v for v in values if isinstance(v, int))}
     elif (beat := heartbeat(seen)) is not None:
         yield "heartbeat", {**beat, "age_ms": number(seen, "age_ms")}
 

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator
 
 from reports.lint.facts.clauses import Clause
-from reports.lint.facts.happened import Happening, World
+from reports.lint.facts.happenings import Happening, World
 from reports.lint.facts.mentions import dated
 from reports.lint.facts.vocabulary import pids_in
 

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from reports.lint.facts.clauses import Clause
-from reports.lint.facts.happened import Happening, World
+from reports.lint.facts.happenings import Happening, World
 from reports.lint.facts.vocabulary import (
     AGAIN,
     DEEDS,
@@ -107,15 +107,18 @@ def named(world: World, text: str) -> Named:
 
 def _roles(world: World, text: str) -> frozenset[int]:
     """Pids of the processes whose role a text names; empty where no process has that role."""
-    said = {
-        role
+    said = [
+        role_pids(world, role)
         for role, words in (("supervisor", SUPERVISORS), ("trainer", TRAINERS))
         if words.search(text)
-    }
-    chosen = [p for p in world.of("process") if p.get("role") in said]
-    known = {p.get("role") for p in chosen}
-    pids = (p.get("pid") for p in chosen)
-    return frozenset(pid for pid in pids if isinstance(pid, int)) if known == said else frozenset()
+    ]
+    return frozenset().union(*said) if all(said) else frozenset()
+
+
+def role_pids(world: World, role: str) -> frozenset[int]:
+    """Pids of the processes of a role: trainer or supervisor."""
+    pids = (p.get("pid") for p in world.of("process") if p.get("role") == role)
+    return frozenset(pid for pid in pids if isinstance(pid, int))
 
 
 def _names(condition: str, text: str) -> bool:
@@ -168,6 +171,8 @@ def _things(world: World, text: str, names: Named, *, ordered: bool) -> Iterator
         if place is None:
             continue
         fitting = selected(world.of(kind), names, kind)
+        if kind == "launch" and AGAIN.search(place[0]):
+            fitting = _again(world, fitting)
         fitting = ordinal(text[: place.end()], fitting) if ordered else fitting
         if kind == "signal":
             fitting = tuple(h for h in fitting if h.get("delivered") is not False)
@@ -183,15 +188,22 @@ def _things(world: World, text: str, names: Named, *, ordered: bool) -> Iterator
         )
 
 
+def _again(world: World, launches: tuple[Happening, ...]) -> tuple[Happening, ...]:
+    """Launches that start the job again: those after the first signal, or after the opening."""
+    first = min((s.start_us for s in world.of("signal")), default=world.opened_us)
+    return tuple(h for h in launches if h.start_us >= first)
+
+
 def _mention(
     world: World, clause: Clause, deed: Deed, names: Named, start: int, *, ordered: bool
 ) -> Mention:
     text = clause.text
-    chosen = selected(world.of(deed.kind), names, deed.kind)
+    chosen = world.of(deed.kind)
+    if not deed.name.startswith("looked at"):
+        chosen = selected(chosen, names, deed.kind)
     decidable = True
     if deed.kind == "launch" and AGAIN.search(text):
-        first = min((s.start_us for s in world.of("signal")), default=world.opened_us)
-        chosen = tuple(h for h in chosen if h.start_us >= first)
+        chosen = _again(world, chosen)
     if deed.kind == "process":
         chosen, decidable = _processes(world, clause, deed, names, chosen)
     if deed.name == "resumed" and names.steps:
@@ -205,7 +217,7 @@ def _mention(
     verb = re.match(r"\w+ed\b", text[start:])
     chosen = ordinal(text[: start + 1], chosen) if ordered and not verb else chosen
     tested = [(h, _test(world, deed, clause, h)) for h in chosen]
-    closed = deed.kind in _CLOSED or deed.name == "resumed"
+    closed = deed.kind in _CLOSED or deed.name in {"resumed", "writing"}
     return Mention(
         what=_what(deed, names),
         kind=deed.kind,

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 from reports.lint.facts import clocks
 from reports.lint.facts.clauses import Clause
-from reports.lint.facts.happened import Happening, World
+from reports.lint.facts.happenings import Happening, World
 from reports.lint.facts.mentions import named
 from reports.lint.facts.vocabulary import THINGS
 from reports.lint.words import NUMBER_WORDS, family
@@ -26,6 +26,12 @@ _COUNTED = re.compile(
 _LISTED_COUNT = re.compile(r"\b([A-Za-z]+)\s?[:=]\s?(\d+)\b(?!:)")
 _MODIFIED = family(
     "other|further|more|second|additional|another|such|first|last|next|later|earlier|new"
+)
+_CHOSEN = re.compile(r"\b(?:the|these|those|last|first|next|between) $", re.IGNORECASE)
+_PICKED = re.compile(
+    r" (?:that|which|for|with|from|between|of|by|on|at|after|before|\w+ (?:seconds?|minutes?) apart"
+    r"|(?:a |an |some |about |roughly )?[\w. -]{1,24} (?:apart|later|earlier))\b",
+    re.IGNORECASE,
 )
 _COUNTED_BY = (
     "signal", "pid", "outcome", "verdict", "condition", "command", "complete", "met", "effect",
@@ -89,8 +95,19 @@ def _counts(world: World, clause: Clause) -> Iterator[tuple[str, str]]:
         if than != "=":
             if not modifier and _fails(inside, than, number):
                 yield ("C18", f"{thing.name}s on record: {inside}")
-        elif number > len(universe) or not _countable(universe, number, modifier, clause):
+        elif number > len(universe) or not (
+            _some_of(turned, found) or _countable(universe, number, modifier, clause)
+        ):
             yield ("C18", f"{thing.name}s on record: {len(universe)}, not {number}")
+
+
+def _some_of(text: str, found: re.Match[str]) -> bool:
+    """Whether so many are meant as the words around the number pick out, not all there are."""
+    return (
+        re.search(r"\b(?:the|these|those|last|first|next|between) $", text[: found.start()])
+        is not None
+        or _PICKED.match(text[found.end() :]) is not None
+    )
 
 
 def _fails(count: int, than: str, number: int) -> bool:

@@ -8,7 +8,8 @@ from collections.abc import Iterator
 from itertools import pairwise
 
 from reports.lint.facts.clauses import Clause
-from reports.lint.facts.happened import World
+from reports.lint.facts.clocks import spanned
+from reports.lint.facts.happenings import World
 from reports.lint.facts.mentions import dated
 from reports.lint.words import NUMBER_WORDS, family
 
@@ -21,9 +22,12 @@ _UP = family("rose|rise|grew|increased|increase|went up|climbed|higher|faster|ad
 _DOWN = family("fell|fall|dropped|decreased|decrease|went down|sank|lower|slower|down from")
 _BELOW = {"below", "under", "short of"}
 _BOUND = re.compile(
-    r"\bsteps?\b[^.;,]{0,14}\b(below|under|short of|above|over|past|beyond) (?:step )?(\d+)\b",
+    r"\b(?:steps?\b[^.;,]{0,14}|advanced |got |gone |went |was |stayed )"
+    r"\b(below|under|short of|above|over|past|beyond) (?:step )?(\d+)\b"
+    r"(?! ?(?:s|ms|min|M|K|G)\w*\b)",
     re.IGNORECASE,
 )
+_UNTIL = re.compile(r"\b(?:before|until)\b", re.IGNORECASE)
 _MOVED = family("moved|move|advanced|advance|changed|progressed|progress|gone on")
 _BEAT = family("heartbeat|heartbeats|step|steps|counter")
 _BY = re.compile(rf"\b(?:up|rose|advanced|grew|increased|on) by (\d+|{'|'.join(NUMBER_WORDS)})\b")
@@ -59,14 +63,23 @@ def trends(world: World, clause: Clause) -> Iterator[tuple[str, str] | None]:
 def _bounded(world: World, clause: Clause) -> Iterator[tuple[str, str] | None]:
     """A step that is said to be below or above a number, at a time or at any reading."""
     found = _BOUND.search(clause.text)
-    if found is None or clause.negated:
+    if found is None:
         return
     readings = [h for h in world.of("heartbeat") if _number(h.get("step")) is not None]
     if len(clause.times) == 1:
         readings = [h for h in readings if dated(h, *clause.times[0])]
+    until = _UNTIL.search(clause.text, found.end())
+    edge = spanned(world, clause, clause.text[until.end() :]) if until else None
+    if edge is not None:
+        readings = [h for h in readings if h.start_us < edge[0]] or readings
     limit, below = float(found[2]), found[1].lower() in _BELOW
     steps = [step for h in readings if (step := _number(h.get("step"))) is not None]
-    if steps and not any(step < limit if below else step > limit for step in steps):
+    passed = [step < limit if below else step > limit for step in steps]
+    if clause.negated:
+        over = edge is not None or clause.times or not any(h.inside for h in world.of("launch"))
+        if passed and all(passed if not over else [any(passed)]):
+            yield ("C12", f"recorded readings are {found[1]} step {found[2]}")
+    elif steps and not any(passed):
         yield ("C12", f"no recorded reading is {found[1]} step {found[2]}")
 
 

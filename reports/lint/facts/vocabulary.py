@@ -9,7 +9,7 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from reports.lint.facts.happened import Happening
+from reports.lint.facts.happenings import Happening
 from reports.lint.words import family
 
 # A participle behind an article describes a thing and says no deed.
@@ -18,6 +18,7 @@ Test = Callable[[Happening], bool | None]
 _SIGNAL = r"(?<![\w-])(?:SIG)?(TERM|KILL|INT|HUP|QUIT|CONT|STOP)(?![\w-])"
 SIGNALS = re.compile(_SIGNAL)
 _CTRL_C = re.compile(r"\bCtrl-C\b", re.IGNORECASE)
+_INTERRUPT = re.compile(r"\binterrupt(?:s|ed)?\b", re.IGNORECASE)
 _KILL_9 = re.compile(r"\bkill -9\b")
 PIDS = re.compile(
     r"\b(?:pids?|process(?: id)?|PID)\s+(\d+)(?:(?:,| and|, and) (\d+)\b(?! [a-z]))?", re.IGNORECASE
@@ -53,6 +54,10 @@ class Deed:
         found = self.words.search(text)
         if found is None or _ADJECTIVE.search(text[: found.start()]):
             return None
+        if self.kind == "launch" and SUPERVISORS.match(
+            text.removeprefix("The ").removeprefix("the ")
+        ):
+            return None  # a supervisor's start is none of ours
         if self.about is not None and self.about.search(text) is None:
             return None
         return None if self.unless is not None and self.unless.search(text) else found
@@ -127,17 +132,19 @@ _LOOKED_AT = {
     "ports": re.compile(r"\bnetwork\b|\bports?\b", re.IGNORECASE),
     "disk": re.compile(r"\bdisks?\b|\bfree space\b", re.IGNORECASE),
     "shared_memory": re.compile(r"\bshared memory\b", re.IGNORECASE),
+    "digest": re.compile(r"\bfiles?\b|\bscript\b|\bdigests?\b|\b\w+\.(?:py|sh)\b", re.IGNORECASE),
     "kernel_log": re.compile(r"\bkernel log\b|\bdmesg\b", re.IGNORECASE),
 }
 SENT = family(
     "sent|issued|delivered|delivery|received|receive|signalled|used|needed|necessary|required|"
     "followed|reached|escalated|escalation|got|get|went to|fired|tried|applied|dispatched|landed",
-    "arrived|resorted to|given|employed",
+    "arrived|resorted to|given|employed|interrupted",
 )
 _NOT_SENT = family(
     "ignor*|passed over|turned down|ruled out|not chosen|rather than|instead of|skipped|considered",
     "weighed|rejected|ladder|caught|handler*|mask|nobody|else|other process*|suffice*|enough",
-    "blocked|lost|reject*|rule|rules|permit*|forbid*|held back|before trying",
+    "blocked|lost|reject*|rule|rules|permit*|forbid*|held back|before trying|handles|handled",
+    "handling|catch|catches|reacts|responds|listens|effect|log|logs|logged|refused",
 )
 LAUNCHED = family(
     "launched|launch|started|restarted|relaunched|relaunch|restart|started again|brought back",
@@ -236,20 +243,31 @@ THINGS = (
     Thing("process", "process", family("process|processes"), _before),
     Thing("innocent", "process", family("innocent|innocents|bystander*"), _flag("bystander")),
 )  # fmt: skip
+DEED_WORDS = re.compile("|".join(deed.words.pattern for deed in DEEDS), re.IGNORECASE)
+# Verbs in the form that follows *will* and *about to*, each with what it would make happen.
+PLANNED = (
+    (family("replace|deploy|swap|patch|install|repair"), "deployment"),
+    (family("restart|relaunch|start|launch"), "launch"),
+    (family("signal|interrupt|kill|terminate|stop"), "signal"),
+    (family("close|be closed|resolve|be resolved"), "ending"),
+    (family("resume|be resumed"), "launch"),
+)
 ENTRIES = (*(deed.words for deed in DEEDS), *(thing.words for thing in THINGS))
 
 
 def signals_in(text: str) -> frozenset[str]:
     """Signals that a text names, without their prefix.
 
-    >>> sorted(signals_in("SIGTERM, then KILL; a Ctrl-C")), signals_in("the interrupt")
-    (['INT', 'KILL', 'TERM'], frozenset())
+    >>> sorted(signals_in("SIGTERM, then KILL; a Ctrl-C")), sorted(signals_in("the interrupt"))
+    (['INT', 'KILL', 'TERM'], ['INT'])
     """
     names = set(SIGNALS.findall(text))
     if _CTRL_C.search(text):
         names.add("INT")
     if _KILL_9.search(text):
         names.add("KILL")
+    if not names and _INTERRUPT.search(text):
+        names.add("INT")
     return frozenset(names)
 
 

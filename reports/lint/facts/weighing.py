@@ -9,12 +9,23 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from reports.lint.facts import clocks, listings, numbers, trends
-from reports.lint.facts.clauses import Clause, Quantifier
-from reports.lint.facts.happened import Happening, World
+from reports.lint.facts import (
+    aftermath,
+    clocks,
+    comparing,
+    listings,
+    logged,
+    masks,
+    numbers,
+    quantified,
+    stated,
+    trends,
+)
+from reports.lint.facts.clauses import Clause
+from reports.lint.facts.happenings import World
 from reports.lint.facts.mentions import Mention, mentions, named
 from reports.lint.facts.numbers import EXIT, number_of
-from reports.lint.facts.vocabulary import RESOLUTIONS, THINGS, Thing, signals_in
+from reports.lint.facts.vocabulary import PLANNED, RESOLUTIONS, signals_in
 from reports.lint.words import NUMBER_WORDS
 
 _WORDS = "|".join(NUMBER_WORDS)
@@ -23,13 +34,26 @@ _DELIVERED = re.compile(r"\bdelivered\b", re.IGNORECASE)
 _THEM = re.compile(rf"\b(\d+|{_WORDS}) of (?:them|these|those)\b", re.IGNORECASE)
 _ELSEWHEN = re.compile(r"\b(?:before|until|when|while|by then|at that|at this|by|as of|then)\b")
 _OPEN = re.compile(r"\bincident (?:is|remains|stays) (?:still )?open\b", re.IGNORECASE)
+_GOING_ON = re.compile(
+    r"\b(?:engine|agentops|we|operator) (?:is|are) (?:still |currently |now )?(?:\w+ing)\b",
+    re.IGNORECASE,
+)
 _SETTLED = re.compile(
     r"\bincident (?:was|is|has been|had been|remains|stays|went|could)"
     r" ?(?P<not>(?:still )?(?:not|never)(?: be| been)? |un)?(?:resolved|recovered|fixed)\b",
     re.IGNORECASE,
 )
 _ACTOR = re.compile(r"\b(engine|agentops|trainer|operator)\b", re.IGNORECASE)
-_IGNORES = re.compile(r"\bignor\w*", re.IGNORECASE)
+_DURING = re.compile(
+    r"\b(?:while|when|during|as long as|as soon as|by the time|whenever)\b", re.IGNORECASE
+)
+_EXCEPT = re.compile(r"\b(?:other than|except|apart from|besides|but for)\b", re.IGNORECASE)
+_FURTHER = re.compile(
+    r"\b(second|third|another|further|more|additional|other)\b(?= (?:\w+ )?(?:SIG\w+|signals?|"
+    r"interrupts?|launch\w*|relaunch\w*|restarts?|starts?|deployments?|TERM|INT|KILL)\b)",
+    re.IGNORECASE,
+)
+_EXISTING = frozenset({"signal", "launch", "deployment"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,8 +72,9 @@ def weigh(world: World, parts: Sequence[Clause], before: Sequence[Clause]) -> We
     for clause in parts:
         wrong += numbers.named_numbers(world, clause)
         if clause.supposed:
+            wrong += _ranked(world, clause) if clause.ranks else ()
             continue
-        found, right = _clause(world, clause)
+        found, right = _clause(world, clause, before)
         wrong += found
         supported = supported or right
     if not any(clause.supposed for clause in parts):
@@ -59,6 +84,12 @@ def weigh(world: World, parts: Sequence[Clause], before: Sequence[Clause]) -> We
         each for clause in parts if not clause.supposed for each in clocks.times(world, clause)
     ]
     return Weighed(tuple(dict.fromkeys(wrong)), supported and not wrong)
+
+
+def _ranked(world: World, clause: Clause) -> list[tuple[str, str]]:
+    """What a clause gets wrong of the weights of hypotheses, without supposing one."""
+    answers = [*quantified.quantified(world, clause, ()), *comparing.compared(world, clause)]
+    return [answer for answer in answers if answer is not None]
 
 
 def _completed(clause: Clause, before: Sequence[Clause]) -> Clause:
@@ -71,12 +102,19 @@ def _completed(clause: Clause, before: Sequence[Clause]) -> Clause:
     return Clause(f"SIG{named_before[0]} {clause.text.lower()}", clause.sentence, clause.weighed)
 
 
-def _clause(world: World, clause: Clause) -> tuple[list[tuple[str, str]], bool]:
+def _clause(
+    world: World, clause: Clause, before: Sequence[Clause]
+) -> tuple[list[tuple[str, str]], bool]:
     """What one clause gets wrong, and whether something of it is on record."""
     wrong: list[tuple[str, str]] = []
     said = mentions(world, clause)
     if clause.future:
         done = [m.what for m in said if m.holding] + _recorded(world, clause)
+        done += [
+            found[0]
+            for words, kind in PLANNED
+            if any(h.inside for h in world.of(kind)) and (found := words.search(clause.text))
+        ]
         done += [actor[1] for actor in [_ACTOR.search(clause.text)] if actor]
         if done and world.closed is not None:
             wrong.append(("C16", f"foretells what the record has behind it: {done[0]}"))
@@ -84,20 +122,27 @@ def _clause(world: World, clause: Clause) -> tuple[list[tuple[str, str]], bool]:
     if clause.not_yet:
         had = next((m for m in said if m.holding and not _ELSEWHEN.search(clause.text)), None)
         return ([("C09", f"the record has it: {had.what}")] if had else []), False
-    answers = list(_quantities(world, clause))
+    answers = list(quantified.quantified(world, clause, before))
     if not answers:
         placed = _placed(world, clause)
         answers = [
             answer for mention in placed if mention.verb for answer in _deed(clause, mention)
         ]
     answers += _resolution(world, clause)
-    answers += _ignored(world, clause)
+    answers += masks.masked(world, clause)
     answers += _repeated(clause, said)
     answers += _of_them(world, clause)
     answers += listings.held(world, clause)
     answers += [None for s in EXIT.findall(clause.text) if s in world.numbers["exit"]]
     answers += trends.trends(world, clause)
+    answers += comparing.compared(world, clause)
+    answers += aftermath.aftermath(world, clause)
+    answers += stated.denied(world, clause)
+    answers += stated.beaten(world, clause)
+    answers += logged.logged(world, clause)
     wrong += [answer for answer in answers if answer is not None]
+    if _GOING_ON.search(clause.text) and world.closed is not None:
+        wrong.append(("C16", "told as going on, and the incident was closed"))
     if _OPEN.search(clause.text) and world.closed is not None:
         wrong.append(("C13", "the incident was closed"))
     settled = _SETTLED.search(clause.text)
@@ -119,6 +164,8 @@ def _placed(world: World, clause: Clause) -> tuple[Mention, ...]:
 
     *Nothing was deployed after the incident opened* speaks of deployments from then on only.
     """
+    if clause.negated and (_DURING.search(clause.text) or _EXCEPT.search(clause.text)):
+        return ()
     found = clocks.CONJUNCTION.search(clause.text)
     main = clause.text[: found.start()] if found else ""
     if found is None or not clause.negated or not main.strip():
@@ -133,7 +180,9 @@ def _placed(world: World, clause: Clause) -> tuple[Mention, ...]:
             else tuple(
                 h
                 for h in mention.holding
-                if (h.start_us >= edge[1] if later else h.end_us <= edge[0])
+                if all(
+                    a >= edge[1] if later else b <= edge[0] for a, b in clocks.moments(mention, h)
+                )
             )
         )
         made.append(
@@ -153,16 +202,34 @@ def _deed(clause: Clause, mention: Mention) -> Iterator[Answer]:
         if mention.holding and not denied:
             yield None
         return
+    if denied and mention.ends and _more_than_one(mention) and "after" not in clause.text:
+        return  # it went in the end; which of the signals did not end it, is not said
     if denied:
-        if not mention.holding:
+        if len(mention.holding) < _least(clause, mention):
             if mention.closed:
                 yield None
-        elif not mention.failing or mention.kind in {"signal", "launch", "deployment"}:
+        elif not mention.failing or mention.kind in _EXISTING or _once(mention):
             yield (_rule(mention), f"the record says otherwise: {mention.what}")
     elif mention.holding:
         yield None
     elif (mention.closed or mention.failing) and not mention.open:
         yield (_rule(mention), f"nothing on record says so: {mention.what}")
+
+
+def _more_than_one(mention: Mention) -> bool:
+    """Whether a process that is gone got several signals."""
+    return any(isinstance(n := h.get("signals"), int) and n > 1 for h in mention.holding)
+
+
+def _once(mention: Mention) -> bool:
+    """Whether one happening is enough, whatever the others are."""
+    return mention.what == "resumed" or mention.what.startswith("looked at")
+
+
+def _least(clause: Clause, mention: Mention) -> int:
+    """How many there have to be for a denial to be wrong: *no second interrupt* lets one be."""
+    found = _FURTHER.search(clause.text) if mention.kind in _EXISTING else None
+    return 1 if found is None else 3 if found[1].lower() == "third" else 2
 
 
 def _rule(mention: Mention) -> str:
@@ -179,31 +246,6 @@ def _resolution(world: World, clause: Clause) -> Iterator[Answer]:
         yield None
     else:
         yield ("C13", f"the incident ended as {ended}" if ended else "the incident is open")
-
-
-def _ignored(world: World, clause: Clause) -> Iterator[Answer]:
-    """A signal that a process is said to ignore is in its mask of ignored signals, or not."""
-    if _IGNORES.search(clause.text) is None:
-        return
-    given = named(world, clause.text)
-    processes = [p for p in world.of("process") if p.get("ignored") is not None]
-    chosen = [p for p in processes if p.get("pid") in given.pids]
-    chosen = chosen or _speaking_of(clause, processes)
-    for signal in sorted(signals_in(clause.text)):
-        holding = [p for p in chosen if signal in (p.get("ignored") or ())]  # type: ignore[operator]  # a frozenset
-        if chosen and bool(holding) == (clause.negated or clause.no_longer):
-            yield ("C12", f"the listing says otherwise of {signal} and being ignored")
-        elif chosen:
-            yield None
-
-
-def _speaking_of(clause: Clause, processes: list[Happening]) -> list[Happening]:
-    """Those that *it* may be: the victims, or what was launched after them."""
-    victims = [p for p in processes if p.get("signalled")]
-    later = [p for p in processes if p.get("launched") and not p.get("signalled")]
-    if clause.still or clause.no_longer:
-        return later or victims
-    return victims if not (later and clause.negated) else []
 
 
 def _of_them(world: World, clause: Clause) -> Iterator[Answer]:
@@ -228,65 +270,3 @@ def _repeated(clause: Clause, said: Sequence[Mention]) -> Iterator[Answer]:
         if mention.verb and mention.kind in {"signal", "launch"} and mention.holding:
             number = len(mention.holding)
             yield None if number == often else ("C18", f"{mention.what}: {number} on record")
-
-
-def _quantities(world: World, clause: Clause) -> Iterator[Answer]:
-    """All, none, most, several, a single: said of things, of which each has it or not."""
-    for quantifier in clause.quantifiers:
-        thing = _thing(clause, quantifier)
-        if thing is None:
-            continue
-        universe = [h for h in world.of(thing.kind) if h.inside and thing.which(h)]
-        holding = _predicated(world, clause, thing, universe)
-        if holding is None:
-            continue
-        yield _quantified(quantifier, clause, thing, len(universe), holding)
-
-
-def _thing(clause: Clause, quantifier: Quantifier) -> Thing | None:
-    """The noun that a quantifier stands before, with nothing but a number between."""
-    after = re.match(
-        rf"\s+(?:of )?(?:the |its |our |these |those )?(?:\d+ |(?:{_WORDS}) )?"
-        r"(?:python )?([a-z-]+(?: tables?)?)",
-        clause.text[quantifier.end :],
-        re.IGNORECASE,
-    )
-    return next((t for t in THINGS if after and t.words.fullmatch(after[1])), None)
-
-
-def _predicated(
-    world: World, clause: Clause, thing: Thing, universe: list[Happening]
-) -> int | None:
-    """How many of the things have what the clause says of them; None when that is not known."""
-    status = EXIT.search(clause.text)
-    if thing.kind == "command" and status:
-        return sum(str(h.get("exit")) == status[1] for h in universe)
-    if thing.name in {"innocent", "process"}:
-        deed = next((m for m in mentions(world, clause) if m.verb and m.kind == "process"), None)
-        if deed is None or deed.open:
-            return None
-        return len([h for h in universe if h in deed.holding])
-    said = [m for m in mentions(world, clause) if m.verb and m.kind == thing.kind]
-    if said and not said[0].open:
-        return len([h for h in universe if h in said[0].holding])
-    if thing.kind == "signal" and not said and not named(world, clause.text).pids:
-        return len(universe)
-    return None
-
-
-def _quantified(
-    quantifier: Quantifier, clause: Clause, thing: Thing, total: int, holding: int
-) -> Answer:
-    denied = clause.negated and quantifier.of != "none"
-    told = f"{holding} of {total} {thing.name}s"
-    wrong = {
-        "all": holding == total
-        if denied
-        else holding < (2 if quantifier.word == "both" else total),
-        "none": holding > 0,
-        "part": holding in {0, total} if not denied else False,
-        "many": holding < 2,  # noqa: PLR2004  (several are two at least)
-        "sole": holding != 1 if not denied else False,
-        "only": False,
-    }[quantifier.of]
-    return ("C18", f"{quantifier.word!r}, and the record has {told}") if wrong and total else None

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 
 from reports.lint import words
 from reports.lint.document import Sentence
+from reports.lint.facts.vocabulary import DEED_WORDS
 from reports.lint.findings import Context, Finding, asserted, at
 
 _PREDICATE = (
@@ -12,6 +13,10 @@ _PREDICATE = (
 )
 _FINITE = re.compile(
     r"^(?:survived|succeeded|exited|finished|crashed|recovered|stopped|continues|completed)$",
+    re.IGNORECASE,
+)
+_CIRCUMSTANCE = re.compile(
+    r"\b(?:while|when|whenever|as long as|before|after|until|once|by the time)\b[^,;]*$",
     re.IGNORECASE,
 )
 _NOUNED = re.compile(
@@ -38,6 +43,19 @@ _AGENT = re.compile(
     re.IGNORECASE,
 )
 _AT_PRESENT = re.compile(r"\b(?:is|are) (?:\w+ ){0,2}?\w+ing now\b", re.IGNORECASE)
+_IS_SO = re.compile(
+    r"\b(?:is|are|has been|have been) (?:still |now |again |back )?(?:up and )?"
+    r"(?:training|running|stepping|progressing|advancing|working|alive|healthy|stable|up|fine|hung"
+    r"|stuck|idle|learning|converging|in good shape|back to normal)\b"
+    r"(?! (?:in|under|on|as|with)\b)",
+    re.IGNORECASE,
+)
+_SEEN_AT = re.compile(
+    r"\d:\d|\b(?:at (?:\d|the|that|this|its|each)|in (?:\d|the|that|its|every|each)"
+    r"|by|when|as of|until|last|listing|listed|heartbeat|readings?|read|said|says|"
+    r"shows?|showed|according|confirmed|if|whether|would|that|because|step)\b",
+    re.IGNORECASE,
+)
 _ACTORS = words.family(
     "engine|operator|agent|person|human|policy|ladder|guard|rule|probe|check|wait|listing|kernel|"
     "signal|second|first|next|last|same|time|end|reading|controller|check|version|one|new"
@@ -54,6 +72,13 @@ _BUT_OTHERWISE = re.compile(
 )
 _NOT_BUT = re.compile(r"\bnot (?:during|by|in|from|because)\b.*\bbut\b", re.IGNORECASE)
 _STATES_CAUSE = re.compile(r"(?:because|due to|caused|thanks to)", re.IGNORECASE)
+_BACKWARDS = words.family("therefore|thus|hence|consequently")
+# A reason that holds of any such thing is no event of this incident.
+_OF_A_KIND = re.compile(
+    r"\s*(?:an?|any|every) [\w-]+(?: [\w-]+)?(?: (?:that|which|who) \w+)? "
+    r"(?:can|could|may|might|is|does|needs?|\w+s)\b(?! (?:was|were|had)\b)",
+    re.IGNORECASE,
+)
 _STEM, _STEMS_MIN, _MOST = 5, 2, 0.6
 _LINKS = frozenset({"that", "this", "which", "were", "have", "been", "with", "from", "recorded"})
 _FORM = re.compile(r"^(?:this|that|it|these) (?:section|report|document|table)\b", re.IGNORECASE)
@@ -89,7 +114,9 @@ def causes(context: Context) -> Iterator[Finding]:
         admitted = words.OPENS.search(sentence.plain)
         if admitted and not (_STATES_CAUSE.match(found[0]) and found.start() > admitted.end()):
             continue
-        if _reasoned(context, sentence, sentence.plain[found.end() :]):
+        if _reasoned(context, sentence, sentence.plain[found.end() :]) or _known(
+            context, sentence, found
+        ):
             continue
         yield at(sentence, "C08", f"a cause or motive without a recorded reason: {found[0][:40]!r}")
 
@@ -102,6 +129,26 @@ def _unknown_agent(context: Context, sentence: Sentence) -> re.Match[str] | None
     recorded = context.record.folded.lower()
     unknown = [w for w in re.findall(r"[a-z]{4,}", found[1].lower()) if w not in recorded]
     return found if unknown else None
+
+
+def _known(context: Context, sentence: Sentence, found: re.Match[str]) -> bool:
+    """Whether the cause is itself on record, or is said of all things of a kind."""
+    if not context.ground.worlds:
+        return False
+    if _BACKWARDS.fullmatch(found[0]):
+        before = context.before(sentence)
+        return context.supports(sentence, sentence.plain[: found.start()]) or (
+            before is not None and context.weighed(before).supported
+        )
+    reason = re.split(r"[;,]", sentence.plain[found.end() :], maxsplit=1)[0]
+    if _STATES_CAUSE.match(found[0]) is None:
+        return False
+    if _OF_A_KIND.match(reason):
+        return True
+    recorded = context.record.folded.lower()
+    said = [w for w in re.findall(r"[a-z]{4,}", reason.lower()) if w not in _LINKS]
+    known = all(word[:_STEM] in recorded or DEED_WORDS.fullmatch(word) for word in said)
+    return known and context.supports(sentence, reason)
 
 
 def _reasoned(context: Context, sentence: Sentence, clause: str) -> bool:
@@ -137,6 +184,8 @@ def verdicts(context: Context) -> Iterator[Finding]:
         if words.OPENS.search(sentence.plain) or _shown(context, sentence):
             continue
         for found in words.STATES.finditer(sentence.plain):
+            if _quoted(context, sentence, found[0]):
+                continue
             if _stated(sentence.plain, found) and not _chosen(context, sentence, found[0]):
                 yield at(sentence, "C13", f"a state without its evidence: {found[0]!r}")
                 break
@@ -147,12 +196,19 @@ def _stated(text: str, found: re.Match[str]) -> bool:
     before = text[: found.start()]
     if re.match(r" (?:on|up|through|back)\b", text[found.end() :]):
         return False  # it went on, and was not gone
+    if _CIRCUMSTANCE.search(before):
+        return False  # when something was, not that it was
     if before.endswith(("ended ", "command ")):
         return False  # the word of an outcome, not a state
     as_predicate = re.search(_PREDICATE, before, re.IGNORECASE) is not None
     as_verb = _FINITE.match(found[0]) is not None
     with_noun = _NOUNED.match(text[found.end() :]) is not None
     return (as_predicate or as_verb or with_noun) and asserted(text, found.start())
+
+
+def _quoted(context: Context, sentence: Sentence, word: str) -> bool:
+    """Whether a word stands in a quotation of what is recorded."""
+    return any(word in quote and context.record.holds(quote) for quote in sentence.quotes)
 
 
 def _shown(context: Context, sentence: Sentence) -> bool:
@@ -191,11 +247,28 @@ def horizon(context: Context) -> Iterator[Finding]:
             for number, leaf in sentence.labels
             if not leaf and number > context.record.horizon
         ]
-        ahead = words.FUTURES.search(sentence.plain) or _AT_PRESENT.search(sentence.plain)
+        ahead = (
+            words.FUTURES.search(sentence.plain)
+            or _AT_PRESENT.search(sentence.plain)
+            or _lasting(context, sentence)
+        )
         if beyond:
             yield at(sentence, "C16", f"message {beyond[0]} is later than the record")
-        elif ahead and not sentence.labels and asserted(sentence.plain, ahead.start()):
+        elif (
+            ahead
+            and not sentence.labels
+            and asserted(sentence.plain, ahead.start())
+            and not (ahead[0].lower() == "next step" and context.ground.trains)
+        ):
             yield at(sentence, "C16", f"told from after the record: {ahead[0]!r}")
+
+
+def _lasting(context: Context, sentence: Sentence) -> re.Match[str] | None:
+    """A state told in the present, without a time at which it was seen."""
+    found = _IS_SO.search(sentence.plain)
+    if found is None or not context.ground.worlds or _SEEN_AT.search(sentence.bare):
+        return None
+    return None if words.OPENS.search(sentence.plain) else found
 
 
 def alternatives(context: Context) -> Iterator[Finding]:

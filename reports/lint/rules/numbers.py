@@ -94,7 +94,11 @@ def sources(context: Context) -> Iterator[Finding]:
         missing = [
             found[0]
             for found in _QUANTITY.finditer(_COMPOUND.sub(_blank, plain))
-            if not (_counted(context, sentence, found) or _sourced(context, found))
+            if not (
+                _counted(context, sentence, found)
+                or _sourced(context, found)
+                or context.ground.derives(sentence.bare, found[1].replace(",", ""), found[2])
+            )
         ]
         missing += [
             found[0]

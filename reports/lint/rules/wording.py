@@ -12,6 +12,13 @@ from reports.lint.findings import Context, Finding, asserted, at
 _ATTRIBUTED = re.compile(
     r"\b(?:is|was|runs as|runs in) an? ([a-z]+) (container|host|machine|server|process|device)\b"
 )
+_WORDS = "|".join(words.NUMBER_WORDS)
+_PAST_VERB = re.compile(
+    r"\bnever (?:\w+ly )?(?:\w+ed|had|was|were|got|went|came|saw|ran|sent|took|left|rose|fell|did|"
+    r"gave|became|began|made|kept|held|stood|needed|lost|showed|read|wrote|put)\b",
+    re.IGNORECASE,
+)
+_NO_PAST = re.compile(r"\bnever (?:\w+ )?(?:will|can|does|is|are)\b", re.IGNORECASE)
 _NEUTRAL = frozenset({"different", "new", "remote", "second", "separate", "single", "other"})
 _QUOTE_WORDS_MIN = 3
 # A page shows some labels and counts the rest: `[e0098·2aa21109] +1`.
@@ -42,9 +49,21 @@ def absolutes(context: Context) -> Iterator[Finding]:
         if context.weighed(sentence).supported:
             continue
         for found in words.ABSOLUTES.finditer(sentence.plain):
+            if _plain(context, sentence, found):
+                continue
             if _free(sentence, found.start()):
                 yield at(sentence, "C21", f"an absolute: {found[0]!r}")
                 break
+
+
+def _plain(context: Context, sentence: Sentence, found: re.Match[str]) -> bool:
+    """Whether a word says no more than that something was not, or was so many, on record."""
+    if not context.ground.worlds:
+        return False
+    past = _PAST_VERB.search(sentence.plain) is not None and _NO_PAST.search(sentence.plain) is None
+    numbered = re.match(rf" (?:\d|(?:{_WORDS})\b)", sentence.plain[found.end() :])
+    word = found[0].lower()
+    return (word == "never" and past) or (word == "exactly" and numbered is not None)
 
 
 def _free(sentence: Sentence, start: int) -> bool:
