@@ -91,6 +91,8 @@ def _test(arguments: argparse.Namespace) -> Status:
         out.print(f"{mark} {case.id}: {case.said}{rule}{wanted}", soft_wrap=True)
     for rule in tested.uncovered:
         out.print(f"MISS {rule}: no test reaches this rule", soft_wrap=True)
+    if not tested.cases:
+        out.print("MISS the file has no [[test]], so nothing of it is shown", markup=False)
     passed = sum(case.passed for case in tested.cases)
     out.print(f"{source}: {passed} of {len(tested.cases)} tests pass", soft_wrap=True)
     return Status.YES if tested.passed else Status.NO

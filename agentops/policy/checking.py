@@ -10,6 +10,7 @@ from typing import Literal
 
 from pydantic import JsonValue
 
+from agentops.commands import COMMANDS
 from agentops.policy.config import Case, Forbid, Job, Permit, PolicyConfig, Purpose, RuleWhen
 from agentops.policy.ladder import ORDER, SIGNAL_OF
 from agentops.policy.rules import EFFECT_OF, Situation, forbidden, permitted
@@ -39,8 +40,8 @@ class Tested:
 
     @property
     def passed(self) -> bool:
-        """Whether every case came out as expected and every rule is reached."""
-        return all(case.passed for case in self.cases) and not self.uncovered
+        """Whether every case came out as expected and every rule is reached; no case shows none."""
+        return bool(self.cases) and all(c.passed for c in self.cases) and not self.uncovered
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,12 +57,13 @@ def run_cases(config: PolicyConfig) -> Tested:
     """Run the tests inside the file."""
     results = tuple(_run(config, case) for case in config.test)
     reached = {result.rule for result in results}
-    rules = [
-        *(rule.id for rule in config.forbid),
-        *(rule.id for rule in config.permit),
-        *(rule.id for rule in config.standing),
-    ]
-    return Tested(results, tuple(rule for rule in rules if rule not in reached))
+    return Tested(results, tuple(rule for rule in _rule_ids(config) if rule not in reached))
+
+
+def _rule_ids(config: PolicyConfig) -> tuple[str, ...]:
+    """The names of all rules, standing approvals included, in the order of the file."""
+    rules = [*(rule.id for rule in config.forbid), *(rule.id for rule in config.permit)]
+    return (*rules, *(rule.id for rule in config.standing))
 
 
 def _run(config: PolicyConfig, case: Case) -> CaseResult:
@@ -114,11 +116,24 @@ def lint(config: PolicyConfig) -> tuple[LintFinding, ...]:
         *_authority_traps(config),
         *(finding for name, job in sorted(config.job.items()) for finding in _job(name, job)),
         *_unpermitted(config),
+        *_untested(config),
         *(
             LintFinding(f"rule {name}", "no test of the file reaches it", "add a [[test]] for it")
             for name in run_cases(config).uncovered
         ),
     )
+
+
+def _untested(config: PolicyConfig) -> Iterator[LintFinding]:
+    """Tests that are missing altogether, or that wait for a rule which is not there."""
+    if not config.test:
+        yield LintFinding("test", "the file has none", "add a [[test]] for each rule")
+    ids = set(_rule_ids(config))
+    for case in config.test:
+        if case.rule is not None and case.rule not in ids:
+            yield LintFinding(
+                f"test {case.id}", f"no rule is called {case.rule!r}", "name the rule that decides"
+            )
 
 
 def _impossible(config: PolicyConfig) -> Iterator[LintFinding]:
@@ -138,6 +153,13 @@ def _impossible(config: PolicyConfig) -> Iterator[LintFinding]:
                 f"rule {rule.id}",
                 f"rung {when.rung} sends {wanted}, not {when.signal}",
                 "remove one of the two",
+            )
+        command = COMMANDS.get(when.command or "")
+        if command is not None and command.effect == "observes":
+            yield LintFinding(
+                f"rule {rule.id}",
+                f"{when.command} only looks, and no rule is asked for a look",
+                "name a command that acts, or remove the rule",
             )
 
 
@@ -190,6 +212,13 @@ def _authority_traps(config: PolicyConfig) -> Iterator[LintFinding]:
                 key,
                 "processes of production hosts are ended without a person",
                 "remove signal_process, or move the hosts to another tier",
+            )
+    for rule in config.permit:
+        if rule.when == RuleWhen():
+            yield LintFinding(
+                f"permit {rule.id}",
+                "its when is empty, so it permits whatever the engine may wish for",
+                "name the purpose that is meant",
             )
     kills = [rule for rule in config.permit if rule.when.signal == "KILL"]
     for rule in kills:

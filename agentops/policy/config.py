@@ -1,17 +1,17 @@
 """What an operator may say in ``policy.toml``: jobs, limits, rules, standing approvals, tests.
 
-Here: the closed vocabulary, as models that refuse what they do not know. Not here: how a rule is
-matched (``agentops.policy.rules``), nor the guards, which no file can switch off.
+Here: the closed vocabulary, as models that refuse what they do not know. Not here: reading a file
+(``agentops.policy.reading``), how a rule is matched (``agentops.policy.rules``), nor the guards,
+which no file can switch off.
 
 Units stand in the names. Every limit has a default that suits a single box with one job.
 """
 
-import tomllib
+from collections.abc import Iterator
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from agentops.errors import ConfigError
 from agentops.policy.canonical import digest
 from journal.events import JsonObject
 
@@ -331,37 +331,11 @@ class PolicyConfig(_Part):
         return digest(self.body())
 
 
-def read_policy(body: JsonObject) -> PolicyConfig:
-    """The configuration that a ``configuration_loaded`` event holds.
-
-    Raises:
-        ConfigError: the body is of another version of this product.
-    """
-    return _validated(body, "the journal's configuration")
+def _keys(part: type[_Part]) -> Iterator[str]:
+    """Every key that a table of the file may have."""
+    for below in part.__subclasses__():
+        yield from below.model_fields
+        yield from _keys(below)
 
 
-def parse_policy(text: str, source: str) -> PolicyConfig:
-    """The configuration written in *text*; *source* names it in errors.
-
-    Raises:
-        ConfigError: names file, key, value and remedy.
-    """
-    try:
-        loaded = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
-        raise ConfigError(f"{source}: not TOML: {error}") from error
-    return _validated(loaded, source)
-
-
-def _validated(loaded: JsonObject, source: str) -> PolicyConfig:
-    try:
-        return PolicyConfig.model_validate(loaded)
-    except ValidationError as error:
-        first = error.errors()[0]
-        key = ".".join(str(part) for part in first["loc"]) or "policy"
-        value = first["input"]
-        shown = "" if isinstance(value, dict) else f" (value {value!r})"
-        remedy = first["msg"]
-        if first["type"] == "extra_forbidden":
-            remedy = "this key is not known here; remove it or correct its spelling"
-        raise ConfigError(f"{source}: {key}{shown}: {remedy}") from error
+PART_KEYS = frozenset(_keys(_Part))

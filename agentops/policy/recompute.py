@@ -11,9 +11,10 @@ from typing import Protocol
 
 from pydantic import JsonValue
 
-from agentops.policy.config import PolicyConfig, read_policy
+from agentops.policy.config import PolicyConfig
 from agentops.policy.decide import decide
 from agentops.policy.fold import fold
+from agentops.policy.reading import read_policy
 from agentops.policy.state import PolicyState
 from journal.envelope import Event
 from journal.events import (

@@ -62,7 +62,27 @@ def test_a_case_that_names_another_rule_fails() -> None:
         (TEXT + JOB.replace('cmd_contains = "train_a.py"', 'cmd_contains = ""'), "every process"),
         (
             TEXT + '[[forbid]]\nid = "x"\nwhen = { signal = "STOP" }',
-            r"when\.signal \(value 'STOP'\)",
+            r"forbid\.x\.when\.signal \(value 'STOP'\): write 'INT', 'TERM'",
+        ),
+        (
+            TEXT + JOB.replace("stall_s", "stall"),
+            r"job\.a\.progress\.stall .*did you mean stall_s\?",
+        ),
+        (TEXT + JOB.replace("stall_s = 60", "stall_s = -1"), r"\(value -1\): write 0 or more"),
+        (TEXT + JOB.replace('heartbeat = "/a/heartbeat.json"', ""), "heartbeat: missing; add it"),
+        (TEXT + JOB.replace('cwd = "/a"', "cwd = 3"), r"cwd \(value 3\): write text in quotes"),
+        ("[limits]\nlead_db = 1.5", r"policy: missing; add it \(and 1 more in this file\)"),
+        (
+            TEXT + '[[permit]]\nid = "x"\nwhen = { command = "signal_proces" }',
+            r"permit\.x\.when\.command .*did you mean signal_process\?",
+        ),
+        (
+            TEXT + '[[standing]]\nid = "x"\ntier = "dev"\ncommands = ["reboot"]',
+            r"standing\.x\.commands \(value 'reboot'\): no such command; agentops commands",
+        ),
+        (
+            TEXT.replace('given = { command = "launch"', 'given = { command = "lunch"'),
+            r"test\.the-job-may-be-started-again\.given\.command .*did you mean launch\?",
         ),
     ],
 )
@@ -80,6 +100,8 @@ def test_an_error_names_file_key_and_value(text: str, says: str) -> None:
         ('[[permit]]\nid = "int"\nwhen = { purpose = "signal", signal = "INT" }', "permit int"),
         ('[[forbid]]\nid = "odd"\nwhen = { purpose = "deploy", signal = "INT" }', "rule odd"),
         ('[[standing]]\nid = "p"\ntier = "prod"\ncommands = ["signal_process"]', "standing p"),
+        ('[[permit]]\nid = "all"\nwhen = {}', "permit all"),
+        ('[[permit]]\nid = "look"\nwhen = { command = "tail_log" }', "rule look"),
         (JOB.replace("train_a.py", "python"), "job.a.role_match"),
         (JOB + '[job.a.stop]\nrungs = ["interrupt", "kill"]', "job.a.stop.rungs"),
     ],
@@ -87,6 +109,16 @@ def test_an_error_names_file_key_and_value(text: str, says: str) -> None:
 def test_the_linter_names_what_is_probably_not_meant(more: str, key: str) -> None:
     """Each trap is found under its own key."""
     assert key in {finding.key for finding in lint(parse_policy(TEXT + more, "x"))}
+
+
+def test_a_file_without_tests_passes_none_and_a_test_of_no_rule_is_named() -> None:
+    """What nothing was shown of is not called good."""
+    bare = parse_policy("[policy]\nversion = 1\n", "x")
+    assert not run_cases(bare).passed
+    assert [finding.key for finding in lint(bare)] == ["test"]
+    renamed = TEXT.replace('rule = "start-again"', 'rule = "start-anew"')
+    keys = {finding.key for finding in lint(parse_policy(renamed, "x"))}
+    assert "test the-job-may-be-started-again" in keys
 
 
 def test_the_linter_names_what_a_job_asks_for_and_no_rule_permits() -> None:
