@@ -9,7 +9,7 @@ from agentops.policy import moves
 from agentops.policy.config import Launch
 from agentops.policy.decision import Close, Expectation, Judge, Pause, RuleHit, Step
 from agentops.policy.learning import file_subject, finite
-from agentops.policy.ledger import Act, Sample, deployed_paths
+from agentops.policy.ledger import Act, Sample, Tail, deployed_paths
 from agentops.policy.leftovers import clearing
 from agentops.policy.needs import due_repairs
 from agentops.policy.preflight import model_whole, port_for, port_found, preflight
@@ -123,8 +123,9 @@ def _would_fail_again(view: View, need: str) -> Step | None:
     changed = any(act.delivered_files for act in repair_acts(view))
     if changed or view.launches:
         return None
-    roots = [name for name in tail_roots(view, view.state.order + 1) if name in FINAL]
-    events = tuple(tail.event for tail in view.state.tails[-1:])
+    log = view.newest_tail
+    roots = [name for name in tail_roots(log) if name in FINAL]
+    events = () if log is None else (log.event,)
     if need == "diverged":
         reason = "the loss diverged and no repair is configured; it would diverge again"
     elif need in {"failed", "gone"} and roots:
@@ -146,7 +147,7 @@ def _crash_loop(view: View) -> Step | None:
     limits = view.config.limits
     recent = [r for r in refuted if view.now_us - r.at_us <= limits.crash_window_s * SECOND_US]
     spent = len(view.launches) >= view.config.budget.relaunches
-    roots = [tail_roots(view, judged.order) for judged in refuted]
+    roots = [tail_roots(view.tail_before(judged.order)) for judged in refuted]
     same = len(roots) > 1 and roots[-1] == roots[-2] != ()
     final = bool(roots) and any(root in FINAL for root in roots[-1])
     if len(recent) < limits.crash_loop and not spent and not same and not final:
@@ -158,10 +159,9 @@ def _crash_loop(view: View) -> Step | None:
     return Step(Close("HANDED_OVER", reason, events), (RuleHit("crash-loop", reason, events),))
 
 
-def tail_roots(view: View, before: int) -> tuple[str, ...]:
-    """Root signatures in the last look at the log before *before*."""
-    tails = [tail for tail in view.state.tails if tail.order < before]
-    return () if not tails else tuple(name for name, _ in tails[-1].counts if name in ROOTS)
+def tail_roots(tail: Tail | None) -> tuple[str, ...]:
+    """Root signatures in a look at the log; none without one."""
+    return () if tail is None else tuple(name for name, _ in tail.counts if name in ROOTS)
 
 
 def _backoff_until(view: View) -> int:

@@ -114,6 +114,11 @@ class View:
         earlier = [sample for sample in self.state.samples if sample.order < order]
         return earlier[-1] if earlier else None
 
+    @property
+    def newest_tail(self) -> Tail | None:
+        """The newest look at the job's log."""
+        return self.tail_before(self.state.order + 1)
+
     def tails_after(self, order: int) -> tuple[Tail, ...]:
         """Looks at the job's log later than *order*."""
         return tuple(

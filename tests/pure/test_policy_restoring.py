@@ -7,7 +7,7 @@ from pydantic import JsonValue
 
 from agentops.bench.world import CODE, NEW_SHA256, OLD_SHA256
 from agentops.policy import Close, Judge, PolicyConfig, Run
-from agentops.policy.restoring import tail_roots
+from agentops.policy.ledger import Tail
 from journal.events import JsonObject
 from tests.support.shown import Host, beat, row
 from tests.support.starts import gone, reason
@@ -158,13 +158,24 @@ def test_a_root_that_would_fail_again_unchanged_ends_the_loop_at_once() -> None:
 
 
 def test_a_root_counts_for_the_start_whose_log_showed_it() -> None:
-    """What an earlier log showed is not held against a later start."""
+    """What was read after a verdict is not held against the start before it."""
     incident = gone(config=budget())
     refuted(incident, (BAD_ADDRESS,))
-    assert tail_roots(incident.view, incident.state.order) == ("F08",)
-    last = incident.state.tails[-1].order
-    assert tail_roots(incident.view, last) == ()
-    assert tail_roots(incident.view, last + 1) == ("F08",)
+    incident.looks("tail_log")
+    incident.until("launch")
+    incident.done()
+    incident.host = replace(incident.host, log=())
+    incident.until("judge job_started refuted")
+    incident.judged()
+    incident.until("launch")
+
+
+def test_a_log_of_something_else_shows_no_root_of_the_job() -> None:
+    """Somebody read another file; the newest look at the job's own log is what counts."""
+    incident = gone()
+    other = Tail(incident.now_us, incident.state.order, "e0001", "/other.log", (("F19", 1),))
+    incident.state = replace(incident.state, tails=(*incident.state.tails, other))
+    incident.until("launch")
 
 
 @pytest.mark.parametrize("state", ["failed", "training"])
@@ -208,6 +219,23 @@ def test_a_job_that_diverged_is_not_started_again_without_a_repair() -> None:
     incident = stopped(running(loss="nan"))
     closed = incident.until("close HANDED_OVER")
     assert reason(closed) == "the loss diverged and no repair is configured; it would diverge again"
+
+
+def test_a_job_that_diverged_is_started_again_with_its_repair_in_place() -> None:
+    """Something was changed, so it need not diverge again."""
+    file: JsonObject = {"path": CODE, "source": "code.py", "sha256": NEW_SHA256}
+    repair: JsonObject = {"id": "steadier", "when": {"need": "diverged"}, "files": [file]}
+    config = rules({"repair": [repair]})
+    host = Host(rows=(row(70),), beat=beat(70, 10, loss="nan"), sha256=OLD_SHA256)
+    incident = stopped(Incident(host, goal="recover", config=config))
+    assert incident.view.verdicts("intervention_needed", "confirmed")[0].condition == {
+        "kind": "intervention_needed",
+        "need": "diverged",
+    }
+    incident.until("deploy_files")
+    incident.host = replace(incident.host, sha256=NEW_SHA256)
+    incident.done()
+    incident.until("launch")
 
 
 def test_a_repair_is_deployed_over_what_was_seen_and_then_looked_at() -> None:
