@@ -1,9 +1,9 @@
 """A folder of reports by another hand, held to the linter: what is objected to, what is found.
 
 The folder has honest reports (``*.md``), lies (``mutants.jsonl`` or ``lies.jsonl``: report,
-operator, original, mutant), kept journals (``journals/*.jsonl``) and a JSON object that says which
-journal a report speaks of. A report without an entry there is one on the journal that its name or
-its lies name. Here: reading such a folder, counting, and the table. Not here: what is good enough
+operator, original, mutant), journals (``journals/``, kept as text or as they were written) and JSON
+that says which journal a report speaks of: one object for all, or beside each report one with the
+member ``journal``. Here: reading such a folder, counting, the table. Not here: what is good enough
 (``tests/real/test_lint_held_out.py``).
 """
 
@@ -99,7 +99,7 @@ def held_out(folder: Path, scratch: Path) -> HeldOut:
     lies = _lies(folder)
     readers = {name: _opened(path, scratch) for name, path in kept.items()}
     grounds = {name: Ground(record(reader)) for name, reader in readers.items()}
-    named = _journals(folder, lies, set(kept))
+    named = _journals(folder, set(kept))
     reports = []
     for path in sorted(folder.glob("*.md")):
         if path.name not in named:
@@ -132,21 +132,16 @@ def _file(name: str) -> str:
     return name if name.endswith(".md") else f"{name}.md"
 
 
-def _journals(folder: Path, lies: list[dict[str, str]], kept: set[str]) -> dict[str, str]:
+def _journals(folder: Path, kept: set[str]) -> dict[str, str]:
     """Report file to journal name."""
     named: dict[str, str] = {}
-    for path in folder.glob("*.json"):
+    for path in sorted(folder.glob("*.json")):
         known = json.loads(path.read_text("utf-8"))
-        pairs = known.items() if isinstance(known, dict) else ()
-        said = {_file(report): Path(on).stem for report, on in pairs if isinstance(on, str)}
+        if not isinstance(known, dict):
+            continue
+        pairs = {path.stem: known["journal"]} if "journal" in known else known
+        said = {_file(name): Path(on).stem for name, on in pairs.items() if isinstance(on, str)}
         named |= {report: on for report, on in said.items() if on in kept}
-    for lie in lies:
-        if Path(lie.get("journal", "")).stem in kept:
-            named.setdefault(_file(lie["report"]), Path(lie["journal"]).stem)
-    for path in folder.glob("*.md"):
-        fitting = [name for name in kept if name in path.name]
-        if fitting:
-            named.setdefault(path.name, max(fitting, key=len))
     return named
 
 
