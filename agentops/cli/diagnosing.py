@@ -31,19 +31,21 @@ def _diagnose(arguments: argparse.Namespace) -> Status:
                 "roots": [_fields(finding) for finding in seen.roots],
                 "cascades": [_fields(finding) for finding in seen.cascades],
                 "others": [_fields(finding) for finding in seen.others],
+                "survived": [_fields(finding) for finding in seen.survived],
                 "loop": seen.loop,
                 "check_next": list(seen.checks()),
                 "do_not_conclude": list(seen.not_concluded()),
                 "lines": seen.lines,
                 "last_step": seen.last_step,
+                "progressed": seen.progressed,
             }
         )
     else:
         _tell(seen)
-    if seen.roots or seen.cascades:
+    if seen.failed:
         return Status.NO
     # A log that shows no step either (empty, or no log at all) is no sign of health.
-    return Status.CANNOT_SAY if seen.last_step is None else Status.YES
+    return Status.YES if seen.progressed else Status.CANNOT_SAY
 
 
 def _chunks(name: str) -> Iterator[bytes]:
@@ -72,12 +74,7 @@ def _fields(finding: Finding) -> dict[str, object]:
 def _tell(seen: Diagnosis) -> None:
     out = console()
     if seen.first_root is None and not seen.cascades:
-        seen_step = (
-            "and no step: nothing follows from it"
-            if seen.last_step is None
-            else f"and steps up to {seen.last_step}"
-        )
-        out.print(f"{seen.lines} lines: no known failure text, {seen_step}", soft_wrap=True)
+        out.print(f"{seen.lines} lines: no failure stands, {_progress(seen)}", soft_wrap=True)
     elif seen.first_root is None:
         out.print("only consequences stand in this log; the root is in another one", soft_wrap=True)
     else:
@@ -87,6 +84,7 @@ def _tell(seen: Diagnosis) -> None:
         ("other roots", seen.roots[1:]),
         ("cascades", seen.cascades),
         ("also seen", seen.others),
+        ("the job went on after", seen.survived),
     ):
         if findings:
             out.print(f"{title}:", soft_wrap=True)
@@ -102,6 +100,12 @@ def _tell(seen: Diagnosis) -> None:
             out.print(f"{title}:", soft_wrap=True)
             for line in lines:
                 out.print(f"  {line}", soft_wrap=True)
+
+
+def _progress(seen: Diagnosis) -> str:
+    if not seen.progressed:
+        return "and no step: nothing follows from it"
+    return "and it counts on" if seen.last_step is None else f"and steps up to {seen.last_step}"
 
 
 def _line(finding: Finding) -> str:

@@ -8,11 +8,13 @@ _CHECKED = r"(?i)\b(skipping|ignor\w+|check(?:ing)? for|assert|isnan|if .* is na
 _NOT_FINITE = (
     rf"\b(?:train_)?loss[ =:'\"]+{_NAN}|[Nn]on-finite (?:loss|gradient|grad)"
     rf"|\bgrad_?norm[ =:'\"]+{_NAN}|Loss is {_NAN}"
-    r"|Minimum loss scale reached|\breturned nan values in its \d+th output"
+    r"|Minimum loss scale reached|loss scale already at minimum"
+    r"|\breturned nan values in its \d+th output"
 )
 # "inf" alone would stand in every line of level INFO.
 _NOT_FINITE_NEEDLES = (
     "nan|non-finite|=inf|: inf|loss inf|norm inf|is inf|=-inf|: -inf|' inf|loss scale reached"
+    "|scale already at minimum"
 )
 
 DATA = (
@@ -43,8 +45,8 @@ DATA = (
         "root",
         "R1",
         "ancdata|too many open files",
-        r"received 0 items of ancdata|OSError: \[Errno 24\] Too many open files"
-        r"|RuntimeError: Too many open files",
+        r"received 0 items of ancdata|\[Errno 24\]|\(os error 24\)"
+        r"|\w: Too many open files\b|> in read-write mode: Too many open files",
         "the limit of open files is reached",
         "open files of the process against its limit",
         "a leak of memory",
@@ -56,11 +58,24 @@ DATA = (
         "file write failed|inline_container|no space left on device|quota exceeded|storagefull",
         r"PytorchStreamWriter failed writing file \S+: file write failed"
         r"|enforce fail at inline_container\.cc"
-        r"|\[Errno (?:28|122)\]|\(os error (?:28|122)\)|\bkind: StorageFull\b"
+        r"|\[Errno (?:28|122)\]|\(os error (?:28|122)\)|\bkind: (?:StorageFull|\w*QuotaExceeded)\b"
         r"|\w: No space left on device$",
         "the disk is full, or a quota is reached",
         "free bytes and inodes of the volume that holds the output path",
         "that the disk which was looked at is the one that is full",
+        lasting=True,
+    ),
+    Row(
+        "storage_gone",
+        "root",
+        "R2",
+        "[errno 5]|[errno 107]|[errno 112]|[errno 116]|[errno 121]|stale file handle"
+        "|stale nfs file handle|transport endpoint is not connected",
+        r"\[Errno (?:5|107|112|116|121)\]|\bStale (?:NFS )?file handle\b"
+        r"|\bTransport endpoint is not connected\b",
+        "the storage behind a path went away, or answers with errors",
+        "the mount, from the job's own namespace; the kernel's log",
+        "that the file is damaged",
     ),
     Row(
         "F67",
@@ -76,6 +91,17 @@ DATA = (
         "a file of a model or checkpoint is cut short, or is none",
         "its size against the offsets in its header; its hash against a manifest",
         "that the model's code is at fault",
+    ),
+    Row(
+        "state_mismatch",
+        "root",
+        "R0",
+        "loaded state dict|loading state_dict|size mismatch for",
+        r"\bloaded state dict (?:contains|has)\b|Error\(s\) in loading state_dict for \w"
+        r"|size mismatch for \S+: copying a param with shape",
+        "a checkpoint of another model, vocabulary or optimizer",
+        "the configuration that wrote it against this one",
+        "that the file is damaged",
     ),
     Row(
         "F59",
@@ -113,8 +139,9 @@ DATA = (
         "F71",
         "root",
         "R0",
-        "error:",
-        r"^(?:\S+: )?(?:FileNotFoundError|PermissionError): \[Errno (?:2|13)\]",
+        "error:|can't open file",
+        r"^(?:\S+: )?(?:FileNotFoundError|PermissionError): \[Errno (?:2|13)\]"
+        r"|: can't open file '[^']+': \[Errno (?:2|13)\]",
         "a path is wrong, not mounted yet, or not this user's",
         "the path as the job's user sees it; mounts; other ranks",
         "that the file does not exist anywhere",

@@ -4,24 +4,33 @@ Here: the first root, what follows it, what to check next and what not to conclu
 catalogue, or any claim about a cause: a match is an observation with a role.
 """
 
-import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 
 from agentops.diagnosis.catalogue import BY_ID, CATALOGUE
-from agentops.diagnosis.lines import LogLine, blocks, split_block
-from agentops.diagnosis.scan import CONTEXT_NEEDLES, LineMatch, Scanner
-from agentops.diagnosis.signature import Relaunch, Role
+from agentops.diagnosis.gathering import UNKNOWN, Gathered
+from agentops.diagnosis.lines import blocks, split_block
+from agentops.diagnosis.scan import CONTEXT_NEEDLES, LineMatch
+from agentops.diagnosis.signature import Relaunch, Role, Signature
+from agentops.diagnosis.tracebacks import NEEDLE
 
 TEXT_MAX = 300
-_STEP = re.compile(r"\bstep[=: ]\s*(\d+)")
 _NEEDLES = tuple((row, tuple(needle.encode() for needle in row.needles)) for row in CATALOGUE)
-_SETS_BACK = frozenset({"F54"})
+_CONTEXT = (*CONTEXT_NEEDLES, NEEDLE)
+# Most literals hold one of these: where it is absent from a block, so are they.
+_SHARED = (b"err", b"exit", b"sig", b"nvidia", b"nco", b"tim", b"no ", b"ot ", b"kill", b"cuda")
+_PARTS = {
+    needle: next((part for part in _SHARED if part in needle), b"")
+    for _, needles in _NEEDLES
+    for needle in needles
+}
+_BARE_KILL = "F54"
+_RECORD = "F53"
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One signature in the log: its first place, how often it stood there, in which ranks."""
+    """One signature in the log: its first place that stands, how often it stood, in which ranks."""
 
     signature: str
     title: str
@@ -40,16 +49,25 @@ class Diagnosis:
     """What a log shows, in the order of first appearance.
 
     first_root is the earliest line that may be a cause; None where only consequences stand in this
-    log: then the cause is in another one. loop names a root that came back without a step between.
+    log: then the cause is in another one. survived are failures after which the job went on. loop
+    names a root that came back without a step between. progressed tells whether any line counted
+    steps, epochs or a bar's units; last_step is None where none of them was a step.
     """
 
     first_root: Finding | None
     roots: tuple[Finding, ...]
     cascades: tuple[Finding, ...]
     others: tuple[Finding, ...]
+    survived: tuple[Finding, ...]
     loop: str | None
     lines: int
     last_step: int | None
+    progressed: bool
+
+    @property
+    def failed(self) -> bool:
+        """Whether a failure stands at the log's end."""
+        return bool(self.roots or self.cascades)
 
     def checks(self) -> tuple[str, ...]:
         """What to look at next, most telling first."""
@@ -62,104 +80,79 @@ class Diagnosis:
         return tuple(dict.fromkeys(finding.not_proof for finding in ordered))
 
 
-class _Tally:
-    """Findings as they gather; bounded by the catalogue's size, whatever the log's."""
-
-    def __init__(self) -> None:
-        self.first: dict[str, LineMatch] = {}
-        self.count: dict[str, int] = {}
-        self.ranks: dict[str, set[int]] = {}
-        self.step: int | None = None
-        self.steps_at: dict[str, int | None] = {}
-        self.loop: str | None = None
-        self.lines = 0
-
-    def passed(self, block: bytes, number: int) -> None:
-        """Take the end of a block: how many lines there were, and the last step in it."""
-        self.lines = number if block[-1:] not in {b"\n", b"\r"} else number - 1
-        at = block.rfind(b"step")
-        told = None if at < 0 else _STEP.search(block[at : at + 40].decode("ascii", "replace"))
-        if told is not None:
-            self.step = int(told[1])
-
-    def line(self, line: LogLine, match: LineMatch | None) -> None:
-        """Take one line and what was found in it."""
-        told = _STEP.search(line.text)
-        if told is not None:
-            self.step = int(told[1])
-        if match is None:
-            return
-        name = match.signature
-        self.first.setdefault(name, match)
-        self.count[name] = self.count.get(name, 0) + 1
-        if match.rank is not None:
-            self.ranks.setdefault(name, set()).add(match.rank)
-        self._looped(name, match)
-
-    def _looped(self, name: str, match: LineMatch) -> None:
-        """The same root again in the same rank, and the step did not advance in between."""
-        if BY_ID.get(name) is None or BY_ID[name].role != "root":
-            return
-        key = f"{name}/{match.rank}"
-        if key in self.steps_at and self.steps_at[key] == self.step and self.loop is None:
-            self.loop = name
-        self.steps_at[key] = self.step
-
-
 def diagnose(chunks: Iterable[bytes]) -> Diagnosis:
     """Read a log as a stream; memory does not grow with it.
 
     A block that holds none of the catalogue's literals is only counted.
     """
-    scanner, tally = Scanner(), _Tally()
+    gathered = Gathered()
     number = 1
     for block in blocks(chunks):
         lowered = block.lower()
-        among = [row for row, needles in _NEEDLES if any(needle in lowered for needle in needles)]
-        if among or any(needle in lowered for needle in CONTEXT_NEEDLES):
+        among = _possible(lowered)
+        if among or gathered.waiting or any(needle in lowered for needle in _CONTEXT):
             for line in split_block(block, number):
-                tally.line(line, scanner.look(line, among))
+                gathered.line(line, among)
+        else:
+            gathered.progress.take_edges(block)
         number += block.count(b"\n")
-        tally.passed(block, number)
-    return _concluded(tally)
+        gathered.lines = number if block[-1:] not in {b"\n", b"\r"} else number - 1
+    return _concluded(gathered)
 
 
-def _concluded(tally: _Tally) -> Diagnosis:
-    findings = [_finding(tally, name) for name in tally.first]
+def _possible(lowered: bytes) -> list[Signature]:
+    """The signatures of which a literal stands in the block, in the catalogue's order."""
+    shared = {part for part in (b"", *_SHARED) if part in lowered}
+    present = {needle for needle, part in _PARTS.items() if part in shared and needle in lowered}
+    return [row for row, needles in _NEEDLES if not present.isdisjoint(needles)]
+
+
+def _concluded(gathered: Gathered) -> Diagnosis:
+    standing = gathered.standing()
+    findings = [_finding(gathered, BY_ID.get(name, UNKNOWN), m) for name, m in standing.items()]
     findings.sort(key=lambda finding: finding.first_line)
-    confirmed = any(f.signature == "F53" for f in findings)
-    if confirmed:
-        # The kernel's own record explains a bare kill; the kill is then no root of its own.
-        findings = [f for f in findings if f.signature not in _SETS_BACK]
-    roots = tuple(f for f in findings if f.role == "root")
+    explained = any(f.signature == _RECORD for f in findings)
+    killed = explained and any(f.signature == _BARE_KILL for f in findings)
+    if killed:
+        # The kernel's own record explains a bare kill: it is the root, and the kill is none.
+        findings = [f for f in findings if f.signature != _BARE_KILL]
+    roots = tuple(f for f in findings if f.role == "root" or (killed and f.signature == _RECORD))
+    if not roots and explained and gathered.ended_with(_RECORD):
+        roots = tuple(f for f in findings if f.signature == _RECORD)
     either = tuple(f for f in findings if f.role == "either")
     if not roots:
         roots, either = either, ()
     elif either:
-        # A line that may be both is a cause only if it stands before every clear root.
-        early = tuple(f for f in either if f.first_line < roots[0].first_line)
+        # A line that may be both is a cause only if it stands before every clear root, and no
+        # hardware is at fault: the kernel's log is often appended to the program's.
+        broken = any(root.relaunch == "R3" for root in roots)
+        early = () if broken else tuple(f for f in either if f.first_line < roots[0].first_line)
         roots, either = (*early, *roots), tuple(f for f in either if f not in early)
     return Diagnosis(
         first_root=roots[0] if roots else None,
         roots=roots,
         cascades=(*(f for f in findings if f.role == "cascade"), *either),
-        others=tuple(f for f in findings if f.role in {"info", "confirm"}),
-        loop=tally.loop,
-        lines=tally.lines,
-        last_step=tally.step,
+        others=tuple(f for f in findings if f.role in {"info", "confirm"} and f not in roots),
+        survived=tuple(
+            _finding(gathered, BY_ID.get(name, UNKNOWN), match)
+            for name, match in gathered.survived().items()
+        ),
+        loop=gathered.loop if gathered.loop in standing else None,
+        lines=gathered.lines,
+        last_step=gathered.progress.step,
+        progressed=gathered.progress.told,
     )
 
 
-def _finding(tally: _Tally, name: str) -> Finding:
-    row, match = BY_ID[name], tally.first[name]
+def _finding(gathered: Gathered, row: Signature, match: LineMatch) -> Finding:
     return Finding(
-        signature=name,
+        signature=row.id,
         title=row.title,
         role=row.role,
         relaunch=row.relaunch,
         first_line=match.number,
-        count=tally.count[name],
-        ranks=tuple(sorted(tally.ranks.get(name, ()))),
+        count=gathered.count[row.id],
+        ranks=tuple(sorted(gathered.ranks.get(row.id, ()))),
         text=match.text[:TEXT_MAX],
         probe=row.probe,
         not_proof=row.not_proof,

@@ -15,7 +15,12 @@ from dataclasses import dataclass
 LINE_BYTES_MAX = 8_192
 # CSI, OSC (ended by BEL or ST) and the two-byte escapes. Source: ECMA-48, 5.4 and 8.3.89.
 _ESCAPES = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|[@-Z\\-_])")
-_RANK = re.compile(r"^\s*\[(?:rank|default|Rank ?)?(\d{1,5})\]:?\s?|^(\d{1,5}): (?=\S)")
+# As torchrun, Lightning, mpirun and srun label the lines of a rank; Ray names a process only.
+_RANK = re.compile(
+    r"^\s*\[(?:[Rr]ank:? ?|RANK:? ?|default)?(\d{1,5})\]:?\s?"
+    r"|^\[\d+,(\d{1,5})\]<std(?:out|err)>:|^(\d{1,5}): (?=\S|  )"
+)
+_ACTOR = re.compile(r"^\((?:\w+ )?pid=\d+(?:, ip=[0-9a-fA-F.:]+)?\) ?")
 _TIME = re.compile(
     r"^\[?\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d+)?(?:Z|[+-]\d\d:?\d\d)?\]?\s+"
     r"(?:\[?(?:DEBUG|INFO|WARN(?:ING)?|ERROR|CRITICAL|FATAL)\]?\s*[:|-]?\s*)?"
@@ -43,9 +48,11 @@ def undressed(raw: str, number: int) -> LogLine:
     # Launchers put ranks before or after the time; two rounds take off both orders.
     for _ in range(2):
         text = _TIME.sub("", text, count=1)
+        if text.startswith("("):
+            text = _ACTOR.sub("", text, count=1)
         found = _RANK.match(text)
         if found is not None and rank is None:
-            rank = int(found[1] or found[2])
+            rank = int(found[found.lastindex or 1])
             text = text[found.end() :]
     return LogLine(number, rank, text)
 

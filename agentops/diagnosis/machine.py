@@ -2,6 +2,12 @@
 
 from agentops.diagnosis.signature import Row
 
+# As launchers and shells say how a process ended; its number follows.
+_ENDED = (
+    r"(?i:\b(?:exit ?code|returncode|exit(?:s|ed)?(?: with)?(?: return)? (?:code|status|with code))"
+    r"\s*[:=]?\s*)"
+)
+
 MACHINE = (
     Row(
         "F45",
@@ -25,7 +31,7 @@ MACHINE = (
     ),
     Row(
         "F48",
-        "root",
+        "either",
         "R5",
         "driver initialization failed|no devices were found|determine the device handle"
         "|no cuda gpus are available|couldn't communicate with the nvidia|no nvidia driver on",
@@ -72,12 +78,14 @@ MACHINE = (
         "F53",
         "confirm",
         "R0",
-        "oom-kill:|out of memory: kill|oom_kill event|oom-kill event",
+        "oom-kill:|out of memory: kill|oom_kill event|oom-kill event|oomkilled",
         r"oom-kill:constraint=CONSTRAINT_\w+.*task=|[Oo]ut of memory: Killed process \d+"
-        r"|Memory cgroup out of memory: Kill(?:ed)? process|Detected \d+ oom[-_]kill event",
+        r"|Memory cgroup out of memory: Kill(?:ed)? process|Detected \d+ oom[-_]kill event"
+        r"|\b[Rr]eason\W{1,12}OOMKilled\b",
         "the kernel killed a process for want of host or cgroup memory",
         "the cgroup's count of oom_kill; /dev/shm counts as well",
         "that GPU memory was short",
+        outside=True,
     ),
     Row(
         "F52",
@@ -88,34 +96,48 @@ MACHINE = (
         "the listed pid is not one of this namespace",
         "NSpid on the host; who holds /dev/nvidia* there; a zombie's parent",
         "that the memory is free",
+        outside=True,
     ),
     Row(
         "F55",
         "root",
         "R2",
-        "exitcode|exit code|exit status|exit with|exited|segmentation fault|bus error|core dumped"
-        "|sigsegv|sigabrt|sigbus|sigill|sigfpe",
-        r"exitcode\s*:\s*(?:-11|139|-6|134)\b"
-        r"|\bexit(?:ed)? (?:code|status|with code):? (?:-11|139|134)\b"
+        "exitcode|exit code|exit status|exit with|exited|return code|returncode"
+        "|segmentation fault|bus error|core dumped|sigsegv|sigabrt|sigbus|sigill|sigfpe",
+        rf"{_ENDED}(?:-11|139|-6|134)\b"
         r"|Segmentation fault$|\S +\(core dumped\)(?:\s|$)|^Bus error$|Signal 11 \(SIGSEGV\)"
         r"|died with <Signals\.SIG(?:SEGV|ABRT|BUS|ILL|FPE): \d+>"
         r"|\*\*\* SIG(?:SEGV|ABRT|BUS|ILL|FPE) received\b",
         "native code crashed",
         "the core file or last frame; the kernel's segfault line",
         "a hardware fault",
+        outside=True,
     ),
     Row(
         "F54",
         "root",
         "R5",
-        "exitcode|exit code|exit status|exit with|exited|killed|sigkill",
-        r"exitcode\s*:\s*(?:-9|137)\b|\bexit(?:ed)? (?:code|status|with code):? (?:-9|137)\b"
+        "exitcode|exit code|exit status|exit with|exited|return code|returncode|killed|sigkill",
+        rf"{_ENDED}(?:-9|137)\b"
         r"|^(?:\S+: line \d+:\s+\d+ )?Killed(?:\s*$|\s{2,}\S)|Signal 9 \(SIGKILL\)"
         r"|died with <Signals\.SIGKILL: 9>",
         "something sent SIGKILL",
         "our own journal: did we? the kernel's log: did it? then other actors",
         "that memory ran out: without the kernel's record it is not known",
         unless=r"(?i)killed process|oom",
+        outside=True,
+    ),
+    Row(
+        "container_failed",
+        "root",
+        "R5",
+        "error response from daemon|nvidia-container-cli|oci runtime",
+        r"\bError response from daemon: |\bnvidia-container-cli: [\w ]+ error"
+        r"|\bOCI runtime (?:create|exec) failed",
+        "the container could not be started, or not with its devices",
+        "the container runtime's log; nvidia-smi on the host; the toolkit's version",
+        "a fault of the job",
+        outside=True,
     ),
     Row(
         "F56",

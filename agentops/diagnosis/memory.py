@@ -6,6 +6,9 @@ from agentops.diagnosis.signature import Row
 
 _UNITS_MIB = {"KiB": 1 / 1024, "MiB": 1, "GiB": 1024}
 _FRAGMENTED_PERCENT = 20
+_CONTEXT_MIB = 3_072
+_NAMED = re.compile(r"\bProcess \d+ has ([\d.]+) ([KMG]iB) memory in use")
+_OWN = re.compile(r"([\d.]+) ([KMG]iB) is (?:allocated|reserved) by PyTorch")
 
 
 def _fragmented(found: re.Match[str]) -> bool:
@@ -13,6 +16,20 @@ def _fragmented(found: re.Match[str]) -> bool:
     total = float(found["total"]) * _UNITS_MIB[found["total_unit"]]
     idle = float(found["idle"]) * _UNITS_MIB[found["idle_unit"]]
     return idle * 100 > total * _FRAGMENTED_PERCENT
+
+
+def _foreign(found: re.Match[str]) -> bool:
+    """Somebody else's process is named: not only this one, under the pid of its own namespace.
+
+    Where the allocator cannot find itself by its pid, it lists itself among the others, with a
+    little more than it allocated and reserved.
+    """
+    text = found.string
+    own = [float(n) * _UNITS_MIB[unit] for n, unit in _OWN.findall(text)]
+    if "this process has" in text or not own:
+        return True
+    named = [float(n) * _UNITS_MIB[unit] for n, unit in _NAMED.findall(text)]
+    return len(named) > 1 or not 0 <= named[0] - sum(own) <= _CONTEXT_MIB
 
 
 _ADVICE = r"(?i)\b(if you (?:see|get)|in case of|retry(?:ing)? on|handler for|except )\b"
@@ -45,6 +62,7 @@ MEMORY = (
         "the holder's identity by NSpid, and the list of compute processes",
         "that this job's own peak is too high, or that the holder may be ended",
         unless=_ADVICE,
+        holds=_foreign,
     ),
     Row(
         "F03",
@@ -97,7 +115,7 @@ MEMORY = (
         "root",
         "R1",
         "illegal memory access",
-        r"(?:CUDA error|Triton Error \[CUDA\]|cudaErrorIllegalAddress)"
+        r"(?:CUDA error|Triton Error \[CUDA\]|cudaErrorIllegalAddress|CUDA_ERROR_ILLEGAL_ADDRESS)"
         r": an illegal memory access was encountered",
         "a kernel reached outside its memory, perhaps long before this line",
         "the same at small size with launch blocking; Xid 31 or 13 at that time",

@@ -21,7 +21,8 @@ class Signature:
     pattern. unless excludes look-alikes on the same line; holds looks at the numbers in a match.
     relaunch says what may be done: R0 not unchanged, R1 once after cleanup, R2 with backoff, R3
     hardware path, R4 keep running, R5 probe first. probe settles it; not_proof is what must not be
-    concluded.
+    concluded. lasting: a condition that the job's going on does not disprove, such as a full disk.
+    outside: a kernel, shell or launcher wrote the line, so that steps below it came after it.
     """
 
     id: str
@@ -34,6 +35,8 @@ class Signature:
     not_proof: str
     unless: re.Pattern[str] | None = None
     holds: Callable[[re.Match[str]], bool] | None = None
+    lasting: bool = False
+    outside: bool = False
 
     def matches(self, line: str, lowered: str) -> re.Match[str] | None:
         """The match in *line*, or None; *lowered* is the line in lower case."""
@@ -59,6 +62,8 @@ class Row:
     not_proof: str
     unless: str | None = None
     holds: Callable[[re.Match[str]], bool] | None = None
+    lasting: bool = False
+    outside: bool = False
 
     def compiled(self) -> Signature:
         """The signature, ready to match."""
@@ -73,4 +78,6 @@ class Row:
             not_proof=self.not_proof,
             unless=None if self.unless is None else re.compile(self.unless),
             holds=self.holds,
+            lasting=self.lasting,
+            outside=self.outside,
         )

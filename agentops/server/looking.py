@@ -128,7 +128,9 @@ async def tail(desk: Desk, caller: Caller, asked: Tail) -> Answer:
     }
     root = found.first_root
     summary = f"{path}: {seen.size_bytes} bytes, changed {seen.age_ms} ms ago; " + (
-        "no known failure" if root is None else f"first root {root.signature} {root.title}"
+        f"first root {root.signature} {root.title}"
+        if root is not None
+        else ("consequences of a failure, no root" if found.failed else "no failure stands")
     )
     return _seen(command, host, executed, summary, data, ("data.lines",))
 

@@ -80,15 +80,27 @@ def test_a_log_with_cascades_only_names_no_root() -> None:
 
 
 def test_a_bare_kill_is_never_called_out_of_memory() -> None:
-    """Without the kernel's record it is a kill by somebody; with it, memory is confirmed."""
+    """Without the kernel's record it is a kill by somebody; with it, the record is the root."""
     bare = diagnose([b"  exitcode  : -9 (pid: 4711)\n"])
     assert bare.first_root is not None
     assert bare.first_root.signature == "F54"
     assert bare.first_root.relaunch == "R5"
     record = TEXTS["F53"]["positive"][0]
     both = diagnose([f"  exitcode  : -9 (pid: 4711)\n{record}\n".encode()])
-    assert both.first_root is None
-    assert [finding.signature for finding in both.others] == ["F53"]
+    assert both.first_root is not None
+    assert (both.first_root.signature, both.first_root.role) == ("F53", "confirm")
+    assert [finding.signature for finding in both.roots] == ["F53"]
+
+
+def test_the_kernels_record_of_a_kill_alone_is_no_sign_of_health() -> None:
+    """A job that went on after it was not the victim; one that did not has failed."""
+    record = TEXTS["F53"]["positive"][0]
+    ended = diagnose([f"step=1\nstep=2\n{record}\n".encode()])
+    assert ended.first_root is not None
+    assert ended.first_root.signature == "F53"
+    lived = diagnose([f"step=1\n{record}\nstep=2\nstep=3\nstep=4\n".encode()])
+    assert lived.first_root is None
+    assert [finding.signature for finding in lived.others] == ["F53"]
 
 
 def test_the_same_root_without_a_step_between_is_a_loop() -> None:
