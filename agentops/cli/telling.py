@@ -5,6 +5,7 @@ All three read the journal and nothing else of the world but the file that is gi
 
 import argparse
 import sys
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -20,6 +21,7 @@ from agentops.cli.reporting import overrides, template_folders
 from agentops.cli.status import Status
 from agentops.errors import UsageError
 from journal import KeyStore, Reader, verify
+from journal.errors import Corrupt
 from reports import build_report, render_markdown
 from reports.compliance import Surroundings, comply, render_compliance, unexplained
 from reports.compliance.history import unread
@@ -157,20 +159,28 @@ def _since_us(given: str | None, reader: Reader) -> int:
     return int((moment.replace(tzinfo=moment.tzinfo or UTC)).timestamp() * 1_000_000)
 
 
+def _findings(reader: Reader) -> int | None:
+    """How many findings the report on the latest incident has; None where there is no incident."""
+    reports = [build_report(reader, incident.id) for incident in reader.incidents()[-1:]]
+    found = [len(lint(render_markdown(report), reader)) for report in reports]
+    return sum(found) if found else None
+
+
 def _compliance(arguments: argparse.Namespace) -> Status:
     if arguments.path is not None:
         arguments.journal = arguments.path
     settings = settings_for(arguments)
     reader = open_reader(settings)
     verification = verify(settings.journal, keys=KeyStore(settings.places.keys))
-    reports = [build_report(reader, incident.id) for incident in reader.incidents()[-1:]]
     surroundings = Surroundings(
         verification=verification.status,
         mode=settings.journal.stat().st_mode,
-        findings=sum(len(lint(render_markdown(report), reader)) for report in reports)
-        if reports
-        else None,
+        finding="" if verification.finding is None else str(verification.finding),
     )
+    try:
+        surroundings = replace(surroundings, findings=_findings(reader))
+    except Corrupt as error:
+        surroundings = replace(surroundings, unmade=str(error))
     answers = comply(reader, surroundings)
     foreign = unexplained(reader)
     record_reading(settings, "compliance", "")

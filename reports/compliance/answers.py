@@ -1,7 +1,7 @@
 """The shapes of a compliance check: an item, what surrounds the journal, and an answer.
 
-Here: types only. A journal is evidence, not a certificate: ``pass`` means that the property was
-found in this journal, ``not applicable`` that nothing in it could show it.
+Here: types, and what items read events by. A journal is evidence, not a certificate: ``pass`` means
+that the property was found in this journal, ``not applicable`` that nothing in it could show it.
 """
 
 from collections.abc import Callable, Iterable
@@ -9,7 +9,10 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Literal
 
-from journal import Event, Reader
+from pydantic import JsonValue
+
+from journal import Event, Reader, Shredded
+from journal.errors import Corrupt
 from journal.events import CommandIntended, DefinitionRecorded
 
 Status = Literal["pass", "fail", "not applicable"]
@@ -20,13 +23,16 @@ _REFS_MAX = 5
 class Surroundings:
     """What the journal cannot say of itself, found out by the caller.
 
-    verification is ``verify``'s status; mode the permission bits of the journal's folder; findings
-    the number of lint findings on its generated reports, None when none was linted.
+    verification is ``verify``'s status, finding what it found first; mode the permission bits of
+    the journal's folder; findings the number of lint findings on its generated reports, None when
+    none was linted; unmade says why a report could not be made.
     """
 
     verification: Literal["intact", "unanchored", "unsealed", "tampered"]
     mode: int | None = None
     findings: int | None = None
+    finding: str = ""
+    unmade: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +82,18 @@ class Item:
     title: str
     standards: tuple[str, ...]
     answer: Callable[[Records], Answer]
+
+
+def observed(reader: Reader, event: Event) -> JsonValue | None:
+    """A recorded observation; None where it was removed, or no longer is what was written.
+
+    That it no longer is fails an item of its own, by ``verify``; the others go on without it.
+    """
+    try:
+        value = reader.observation(event)
+    except Corrupt:
+        return None
+    return None if isinstance(value, Shredded) else value
 
 
 def labels(events: Iterable[Event]) -> tuple[str, ...]:

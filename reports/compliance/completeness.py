@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from journal import Event, Reader
 from journal.events import CommandIntended
 from reports.compliance import history
-from reports.compliance.answers import labels
+from reports.compliance.answers import labels, observed
 from reports.compliance.history import Unexplained
 from reports.observed import ProcessKey, key_of, listing, text
 
@@ -35,7 +35,7 @@ def unexplained(reader: Reader) -> tuple[Unexplained, ...]:
             continue
         if event.kind != "observation_parsed":
             continue
-        value = reader.observation(event)
+        value = observed(reader, event)
         table = listing(value) if isinstance(value, dict) else None
         if table is None or not table.complete:
             continue

@@ -11,9 +11,9 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from journal import Event, Reader, Shredded
+from journal import Event, Reader
 from journal.events import CommandIntended, ObservationParsed
-from reports.compliance.answers import labels
+from reports.compliance.answers import labels, observed
 from reports.observed import JsonObject, items, key_of, member, number, text
 
 _FOLLOWED_MS = 60_000
@@ -58,8 +58,8 @@ def unexplained(reader: Reader) -> tuple[Unexplained, ...]:
         elif (command_id := getattr(event.payload, "command_id", None)) in began:
             mine.spans.append((began[command_id], at_ms))
         if isinstance(event.payload, ObservationParsed):
-            seen = reader.observation(event)
-            if isinstance(seen, Shredded) or not isinstance(seen, dict):
+            seen = observed(reader, event)
+            if not isinstance(seen, dict):
                 continue
             _launched(mine, seen)
             if "wtmp" in seen and "records" in seen:

@@ -3,10 +3,10 @@
 from collections import Counter
 from itertools import pairwise
 
-from journal import Event, Shredded
+from journal import Event
 from journal.events import Heartbeat, IncidentClosed
 from journal.redaction import text_without_secrets
-from reports.compliance.answers import Answer, Item, Records, every, labels
+from reports.compliance.answers import Answer, Item, Records, every, labels, observed
 from reports.observed import member, number
 
 _HEARTBEATS_MISSED = 3
@@ -28,9 +28,7 @@ def clocks(records: Records) -> Answer:
 def _remote_clocks(records: Records) -> list[Event]:
     found = []
     for event in records.of("observation_parsed"):
-        value = records.reader.observation(event)
-        if isinstance(value, Shredded):
-            continue
+        value = observed(records.reader, event)
         parts = (value, member(value, "heartbeat"))
         if any(number(part, name) is not None for part in parts for name in _CLOCK_FIELDS):
             found.append(event)
@@ -73,7 +71,8 @@ def gaps(records: Records) -> Answer:
 def integrity(records: Records) -> Answer:
     """L12: alteration shows; ``verify`` decides."""
     status = records.surroundings.verification
-    words = f"verify says {status}"
+    found = records.surroundings.finding
+    words = f"verify says {status}{f': {found}' if found else ''}"
     return Answer("pass" if status == "intact" else "fail", words, labels(records.of("sealed")))
 
 
@@ -183,6 +182,8 @@ def lifecycle(records: Records) -> Answer:
 def accurate(records: Records) -> Answer:
     """L24: generated reports have no lint finding."""
     findings = records.surroundings.findings
+    if records.surroundings.unmade:
+        return Answer("fail", f"no report can be made: {records.surroundings.unmade}")
     if findings is None:
         return Answer("not applicable", "no report was linted")
     return Answer("fail" if findings else "pass", f"findings on generated reports: {findings}")

@@ -5,7 +5,8 @@ from pathlib import Path
 import pytest
 from pydantic import JsonValue
 
-from journal import Journal, KeyStore, NewEvent, Reader, Settings
+from journal import Journal, KeyStore, NewEvent, Reader, Settings, verify
+from journal.errors import Corrupt
 from journal.events import IncidentClosed, IncidentOpened, JournalRead, JsonObject
 from reports.build import build_report
 from reports.compliance import Surroundings, comply, render_compliance, unexplained
@@ -49,6 +50,27 @@ def test_what_a_whole_incident_shows_passes(recovered: Reader) -> None:
 def test_a_wide_folder_a_broken_chain_and_findings_fail(recovered: Reader) -> None:
     found = statuses(recovered, Surroundings("tampered", mode=0o755, findings=2))
     assert {found[item] for item in ("L12", "L14", "L24")} == {"fail"}
+
+
+def test_changed_outputs_fail_their_items_and_no_other_is_left_unanswered(tmp_path: Path) -> None:
+    """An auditor of a journal that was tampered with needs the table most of all."""
+    place = stories.second_interrupt(tmp_path / "j.journal", tmp_path / "keys")
+    whole = statuses(Reader.open(place))
+    for pack in place.glob("blob/*/*.pack"):
+        changed = bytearray(pack.read_bytes())
+        changed[40::50] = bytes(byte ^ 0x55 for byte in changed[40::50])
+        pack.write_bytes(changed)
+    reader = Reader.open(place)
+    with pytest.raises(Corrupt):
+        [reader.observation(event) for event in reader.events(kinds={"observation_parsed"})]
+    found = verify(place, keys=KeyStore(tmp_path / "keys"))
+    spoilt = Surroundings(found.status, 0o700, finding=str(found.finding), unmade="CORRUPT")
+    answers = {item.id: answer for item, answer in comply(reader, spoilt)}
+    assert list(answers) == list(whole)
+    assert {"L12", "L24"} <= {item for item, answer in answers.items() if answer.status == "fail"}
+    assert "tampered: BLOB_CORRUPT" in answers["L12"].words
+    assert "no report can be made" in answers["L24"].words
+    assert unexplained(reader) == ()
 
 
 def test_an_open_incident_and_a_denial_are_told(lost: Reader) -> None:
