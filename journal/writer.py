@@ -182,6 +182,8 @@ class Journal:
     def append(self, *new: NewEvent) -> tuple[Event, ...]:
         """Make these events durable, all or none, in this order; returning acknowledges them.
 
+        A process that dies meanwhile may leave the first of them, without the others.
+
         Raises:
             Refused: A rule would be broken (see ``journal.errors``); nothing was written.
             WriteFailed: The disk refused; nothing was acknowledged, a later call may succeed.

@@ -137,6 +137,19 @@ def draw_world(random: Random, world: World) -> Drawn:
     )
 
 
+def draw_unseen(random: Random, world: World, drawn: Drawn) -> None:
+    """Perhaps somebody out of sight who starts the job again, sooner than a successor may come.
+
+    Drawn apart from the rest of the world, so that a seed's job and neighbours stay what they were.
+    """
+    if drawn.trainer is None or drawn.supervisor is not None:
+        return
+    if random.random() < 0.15:  # noqa: PLR2004 - odds
+        world.unseen_starts = random.choice((1, 1, 2))
+        world.respawn_us = random.choice((SECOND_US // 5, SECOND_US, 2 * SECOND_US))
+        world.respawn_habit = random.choice(("plain", "threads", "ignores"))
+
+
 def _leave(random: Random, world: World, lock: str, shared: str) -> None:
     """What others, or earlier runs, left: a lock that the job will meet, segments of all owners."""
     server = world.spawn("innocent", "innocent", ("python3", "/srv/serve.py"))

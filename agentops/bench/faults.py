@@ -21,6 +21,7 @@ from agentops.bench.answers import answer
 from agentops.bench.wire import asked, told
 from agentops.bench.world import SECOND_US, World
 from agentops.transport import Ended, Lost, NotSent, Request, Sink, TransportAnswer
+from journal.disk import ROOM_BYTES
 from journal.events import JsonObject
 
 # The shortest grace in the simulated job's configuration.
@@ -30,6 +31,7 @@ _FULL = OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 _INTENT = b'"kind":"command_intended"'
 _KIND = re.compile(rb'"kind":"([a-z_]+)","mono_us":')
 _SECTOR_BYTES = 512
+_LESS_BYTES = 16 << 10
 Meddling = Literal["none", "reuse_pid", "restart", "reboot"]
 
 
@@ -142,12 +144,16 @@ class FaultyDisk:
     _files: dict[tuple[int, int], _Kept] = field(default_factory=dict)
 
     def reserve(self, descriptor: int, start: int, end: int) -> None:
-        """Lay a file out in zeros, or do nothing, as a file system that cannot."""
+        """Lay a file out in zeros, or do nothing, as a file system that cannot.
+
+        Less far ahead than is asked, so that runs meet the end of the room as well.
+        """
         del start
         if self.lays_out:
             kept = self._kept(descriptor)
-            os.ftruncate(descriptor, end)
-            kept.laid_bytes, kept.sized = end, False
+            laid = max(end - ROOM_BYTES, 0) + _LESS_BYTES
+            os.ftruncate(descriptor, laid)
+            kept.laid_bytes, kept.sized = laid, False
 
     def write(self, descriptor: int, data: bytes) -> int:
         """Write at the file's place; gives how many bytes were taken."""

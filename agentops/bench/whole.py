@@ -15,7 +15,7 @@ from pathlib import Path
 from random import Random
 from typing import TypeVar, TypeVarTuple, Unpack
 
-from agentops.bench.drawing import Drawn, draw_world
+from agentops.bench.drawing import Drawn, draw_unseen, draw_world
 from agentops.bench.faults import (
     Controller,
     ControllerDied,
@@ -54,8 +54,6 @@ LIVES_MAX = 60
 CLOSED_EVERY = 50
 # Runs that met a death or a full disk are verified, and some of the others.
 VERIFIED_EVERY = 8
-# What counts as asked: a signal that arrived counts twice.
-ASKED = 2
 
 
 class AtOnce(asyncio.SelectorEventLoop):
@@ -161,6 +159,7 @@ def _drawn(seed: int, config: PolicyConfig, folder: Path) -> _Run:
     """The world is the one that the engine alone meets under this seed; the trouble is more."""
     world = World()
     drawn = draw_world(Random(seed), world)  # noqa: S311 - a seed that can be told is the point
+    draw_unseen(Random(f"unseen/{seed}"), world, drawn)  # noqa: S311
     random = Random(f"whole/{seed}")  # noqa: S311
     controller = Controller(random, Odds.drawn(random))
     # Drawn apart, so that what a seed meant before files were laid out ahead it still means.
@@ -296,8 +295,8 @@ class _ReadOnce:
 
 
 def _rash(reader: _ReadOnce) -> tuple[str, ...]:
-    """Force that nothing gentler came before: one that arrived, or two of which nobody knows."""
-    asked: dict[str, int] = {}
+    """Force to a process of which nothing shows that it got anything gentler before."""
+    asked: set[str] = set()
     victims: dict[str, str] = {}
     found = []
     for event in reader.events():
@@ -306,15 +305,16 @@ def _rash(reader: _ReadOnce) -> tuple[str, ...]:
                 name, victim = intent.arguments["signal"], str(intent.arguments["victim"])
                 if name in {"INT", "TERM"}:
                     victims[intent.command_id] = victim
-                    asked[victim] = asked.get(victim, 0) + 1
-                elif name == "KILL" and asked.get(victim, 0) < ASKED:
+                elif name == "KILL" and victim not in asked:
                     found.append("KILL to a process that nothing shows to have been asked")
-            case CommandNotSent() as unsent if unsent.command_id in victims:
-                asked[victims[unsent.command_id]] -= 1
             case ObservationParsed() as seen if seen.command_id in victims:
                 said = reader.observation(event)
                 if isinstance(said, dict) and said["delivered"] is True:
-                    asked[victims[seen.command_id]] += 1
+                    asked.add(victims[seen.command_id])
+            case VerdictReached(verdict="confirmed") as reached:
+                command_id = reached.condition.get("command_id")
+                if isinstance(command_id, str) and command_id in victims:
+                    asked.add(victims[command_id])
             case _:
                 pass
     return tuple(found)

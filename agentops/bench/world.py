@@ -16,6 +16,7 @@ A habit says how a process takes signals:
     traps     a shell with a trap: TERM ends it when its child has ended
     innocent  any signal ends it, and none may be sent
 
+A supervisor starts a trainer that ended again; so may somebody whom no listing shows, a few times.
 A job's process writes its stacks when it gets USR1, but one that is deaf to signals does not catch
 it, and would end. What the job leaves when it ends (lock, segments) is in ``agentops.bench.shelf``.
 """
@@ -102,6 +103,7 @@ class World:
         self.beat: dict[str, object] | None = None
         self.respawn_us: int | None = None
         self.respawn_at_us: int | None = None
+        self.unseen_starts = 0
         self.next_pid = 100
         self.hurt: list[tuple[int, str]] = []
         self.births = 0
@@ -279,25 +281,29 @@ class World:
                 self._beat(self.trainer, "stopped")
                 self.shelf.give_back(process.pid, process.start_ticks)
             self.trainer = None
-            if parent is not None and not parent.told and self.respawn_us is not None:
+            wrapped = parent is not None and not parent.told
+            if self.respawn_us is not None and (wrapped or self.unseen_starts):
                 self.respawn_at_us = self.now_us + self.respawn_us
 
     def _respawns(self) -> None:
         if self.respawn_at_us is None or self.now_us < self.respawn_at_us:
             return
         self.respawn_at_us = None
+        words = ("python3", "-P", SCRIPT)
         wrapper = next((p for p in self.processes.values() if p.role == "supervisor"), None)
-        if wrapper is None or wrapper.ends_at_us is not None:
-            return
-        child = self.spawn(
-            "trainer",
-            self.respawn_habit,
-            ("python3", "-P", SCRIPT),
-            ppid=wrapper.pid,
-            sid=wrapper.sid,
-            launch_id=wrapper.launch_id,
-        )
-        self.train(child)
+        if self.unseen_starts:
+            self.unseen_starts -= 1
+            self.train(self.spawn("trainer", self.respawn_habit, words))
+        elif wrapper is not None and wrapper.ends_at_us is None:
+            child = self.spawn(
+                "trainer",
+                self.respawn_habit,
+                words,
+                ppid=wrapper.pid,
+                sid=wrapper.sid,
+                launch_id=wrapper.launch_id,
+            )
+            self.train(child)
 
     def _steps(self) -> None:
         trainer = self.trainer

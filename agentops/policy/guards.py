@@ -68,7 +68,7 @@ def g2_freshness(act: Intended) -> bool:
 def g3_escalation(act: Intended) -> bool:
     """The last rung's grace is over and the victim was seen alive after it.
 
-    KILL is nobody's first: a gentler one surely arrived, or was sent twice.
+    KILL is nobody's first: a gentler one surely arrived.
     """
     if not act.signal or act.victim is None or act.signal in WITHOUT_FORCE:
         return True

@@ -44,9 +44,18 @@ class Act:
     events: tuple[str, ...] = ()
 
     @property
+    def unsure(self) -> bool:
+        """Whether its own outcome leaves open what it changed.
+
+        So does one that ended, whose answer was lost with a writer that died between the two.
+        """
+        answered = self.status != "completed" or self.observation is not None
+        return self.status in MAYBE or not answered
+
+    @property
     def open(self) -> bool:
         """Whether it may have run without anybody knowing yet."""
-        return self.status in MAYBE and self.settled is None
+        return self.unsure and self.settled is None
 
     @property
     def signal(self) -> str:
@@ -57,7 +66,7 @@ class Act:
     @property
     def delivered(self) -> Literal["yes", "no", "unknown"]:
         """For a signal: whether the kernel took it, as the host said or a probe settled."""
-        if self.status in MAYBE:
+        if self.unsure:
             if self.settled == "done":
                 return "yes"
             return "no" if self.settled == "not_done" else "unknown"
@@ -69,7 +78,7 @@ class Act:
     def delivered_files(self) -> bool:
         """For a deployment: whether it took place, as the host said or a probe settled."""
         return self.command == "deploy_files" and (
-            self.status == "completed" or self.settled == "done"
+            (self.status == "completed" and not self.unsure) or self.settled == "done"
         )
 
     @property

@@ -8,6 +8,7 @@ from agentops.policy import Close, Run
 from agentops.policy.decision import Step
 from agentops.policy.hypotheses import Score
 from agentops.policy.ladder import _choose, rung_of
+from agentops.policy.ledger import Act
 from agentops.policy.view import SECOND_US
 from journal.events import JsonObject
 from tests.support.shown import beat
@@ -159,6 +160,30 @@ def test_an_interrupt_that_did_not_arrive_is_repeated_once() -> None:
         assert (step.rung, step.lead) == (rung, "H1")
 
 
+def test_a_signal_that_ended_without_its_answer_may_have_arrived() -> None:
+    """A writer that died between the two leaves no proof that nothing was delivered."""
+    incident = lone({"rungs": ["interrupt", "terminate"]})
+    incident.until("INT 70")
+    sent_us = incident.now_us
+    incident.cut_short()
+    assert incident.state.acts[-1].open
+    assert incident.state.acts[-1].delivered == "unknown"
+    incident.until("judge command_took_effect inconclusive")
+    incident.judged()
+    incident.until("TERM 70")
+    assert incident.now_us >= sent_us + 5 * SECOND_US
+
+
+def test_files_whose_deployment_ended_without_its_answer_are_looked_at() -> None:
+    """That it ended does not say that it changed what it should."""
+    act = Act("c1", "deploy_files", "changes", {}, (), None, 0, 0, status="completed")
+    assert (act.open, act.delivered_files) == (True, False)
+    told = replace(act, observation={"deployed": True})
+    assert (told.open, told.delivered_files) == (False, True)
+    settled = replace(act, settled="done")
+    assert (settled.open, settled.delivered_files) == (False, True)
+
+
 def test_no_kill_before_something_gentler_surely_arrived() -> None:
     """A TERM whose fate nobody knows is sent once more, with the reason; then there may be one."""
     incident = lone({"rungs": ["terminate", "kill"]})
@@ -174,6 +199,17 @@ def test_no_kill_before_something_gentler_surely_arrived() -> None:
     assert again.rejected[1].text == "nothing shows that a gentler one arrived"
     incident.done()
     incident.until("KILL 70")
+
+
+def test_force_is_a_persons_matter_where_nothing_shows_that_a_signal_arrived() -> None:
+    """A controller that died before each sending leaves what one that died after it leaves."""
+    incident = lone({"rungs": ["terminate", "kill"]})
+    for _ in range(3):
+        incident.until("TERM 70")
+        incident.lost()
+    closed = incident.until("close HANDED_OVER").action
+    assert isinstance(closed, Close)
+    assert closed.reason == "3 acts could not be settled"
 
 
 def test_the_rung_of_a_signal_is_that_of_its_decision() -> None:

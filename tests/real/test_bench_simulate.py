@@ -48,9 +48,9 @@ def test_a_seed_runs_the_same_way_again() -> None:
     assert replace(first_runs()[1], seed=2) != first_runs()[2]
 
 
-@pytest.mark.parametrize("seed", [138, 199, 331, 538, 942])
+@pytest.mark.parametrize("seed", [138, 199, 331, 538, 942, 1439, 2792])
 def test_a_seed_that_was_red_once_stays_green(seed: int) -> None:
-    """Force without a question before, a lost TERM to a shell that traps it, a clock set back."""
+    """Force without a question, a lost TERM, a clock set back, an answer cut by a death."""
     assert simulate_whole(seed, config()).findings == ()
 
 
@@ -206,3 +206,20 @@ def test_faults_are_counted_by_the_step_that_they_strike() -> None:
     assert faults["disk full"] >= tally.full_disks
     assert sum(sum(by.values()) for by in tally.faults_by_step().values()) == sum(faults.values())
     assert {"decision_made", "command_intended", "list_processes"} <= set(tally.faults_by_step())
+
+
+def test_somebody_out_of_sight_starts_the_job_again_as_often_as_was_drawn() -> None:
+    """One listing too early would call the job gone."""
+    world = World()
+    first = world.spawn("trainer", "plain", ("python3",), launch_id="launch-0")
+    world.train(first)
+    world.unseen_starts, world.respawn_us = 1, 2 * SECOND_US
+    world.signal(first, "TERM")
+    world.pass_time(SECOND_US)
+    assert world.job() == ()
+    world.pass_time(2 * SECOND_US)
+    (again,) = world.job()
+    assert (again.ppid, again.launch_id, again.pid == first.pid) == (1, None, False)
+    world.signal(again, "TERM")
+    world.pass_time(5 * SECOND_US)
+    assert world.job() == ()

@@ -195,7 +195,7 @@ class Incident:
         assert self.decision is not None
         run = self.decision.action
         assert isinstance(run, Run), self.steps
-        if self.state.running:
+        if (run.command, run.arguments) in [said[1:] for said in self.state.running]:
             return run
         self._intent(run, self.decision.decision_id)
         return run
@@ -249,6 +249,12 @@ class Incident:
             )
         else:
             self.emit(CommandNotSent(command_id=command_id, reason="unreachable", detail=""))
+
+    def cut_short(self) -> None:
+        """It ended, and the writer died before its answer was on the disk as well."""
+        self._intended()
+        command_id = self.state.running[-1][0]
+        self.emit(CommandCompleted(command_id=command_id, exit_status=0, duration_ms=1))
 
     def failed(self) -> None:
         """The command failed, and its answer could not be read."""
