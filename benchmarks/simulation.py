@@ -1,0 +1,172 @@
+"""The long run of simulated seeds: in chunks that a cut leaves whole, and what they add up to.
+
+Here: running chunks that nobody has claimed, adding up their counts, and the tables in
+``docs/stopbench.md``. Not here: seeds (``agentops.bench.seeds``). Run in the repository's root as
+
+    python benchmarks/simulation.py run FOLDER --from 0 --to 100000
+    python benchmarks/simulation.py sum FOLDER
+
+Any number of the first may share a folder; each works in one process. The second writes
+``benchmarks/simulated_seeds.json`` and the tables.
+"""
+
+import argparse
+import json
+import subprocess
+import time
+from collections.abc import Iterator, Mapping
+from importlib.resources import files
+from pathlib import Path
+
+from agentops.bench.seeds import SeedTally, run_seeds
+from agentops.policy import parse_policy
+
+CHUNK = 1_000
+COUNTS = Path("benchmarks/simulated_seeds.json")
+PAGE = Path("docs/stopbench.md")
+BEGIN, END = "<!-- simulation.py sum, from here -->\n", "<!-- to here -->\n"
+LINE = ("not sent", "lost before", "lost after", "answer cut", "died before the effect",
+        "died after the effect", "clock jumped", "pid reused", "container restarted",
+        "host restarted")  # fmt: skip
+DISK = ("died while writing", "died before the sync", "died after the sync", "disk full",
+        "power cut, end lost", "power cut, holes")  # fmt: skip
+
+
+def run_chunks(folder: Path, first: int, last: int) -> None:
+    """Run each chunk that nobody has claimed, and leave its counts under its first seed."""
+    rules = (files("agentops.policy") / "files" / "dev.toml").read_text(encoding="utf-8")
+    commit = _git("rev-parse", "--short", "HEAD")
+    folder.mkdir(parents=True, exist_ok=True)
+    for seed in range(first, last, CHUNK):
+        try:
+            (folder / f"{seed}.claimed").mkdir()
+        except FileExistsError:
+            continue
+        tally, began_s = SeedTally(), time.process_time()
+        seeds = range(seed, min(seed + CHUNK, last))
+        for run in run_seeds(parse_policy(rules, "dev.toml"), seeds, side_by_side=1):
+            tally.add(run)
+        cpu_s = round(time.process_time() - began_s)
+        told = {"first": seed, "commit": commit, "cpu_s": cpu_s} | tally.json()
+        (folder / f"{seed}.json").write_text(json.dumps(told) + "\n", encoding="utf-8")
+
+
+def added(folder: Path) -> dict[str, object]:
+    """All chunks of a folder as one, with the seeds that each commit ran."""
+    whole: dict[str, object] = {}
+    commits: dict[str, int] = {}
+    ranges: list[tuple[int, int]] = []
+    for path in sorted(folder.glob("*.json"), key=lambda path: int(path.name.partition(".")[0])):
+        chunk = json.loads(path.read_text(encoding="utf-8"))
+        first, commit = chunk.pop("first"), chunk.pop("commit")
+        commits[commit] = commits.get(commit, 0) + chunk["seeds"]
+        ranges.append((first, first + chunk["seeds"]))
+        whole = _sum(whole, chunk)
+    return {"ranges": list(_joined(ranges)), "commits": commits} | whole
+
+
+def _joined(ranges: list[tuple[int, int]]) -> Iterator[list[int]]:
+    """Ranges of seeds, first and last, with neighbours as one."""
+    begin, end = ranges[0]
+    for first, after in ranges[1:]:
+        if first > end:
+            yield [begin, end - 1]
+            begin = first
+        end = after
+    yield [begin, end - 1]
+
+
+def _sum(one: Mapping[str, object], other: Mapping[str, object]) -> dict[str, object]:
+    """Counts added key by key, lists one after the other."""
+    whole: dict[str, object] = dict(one)
+    for key, value in other.items():
+        known = whole.get(key)
+        if isinstance(value, int):
+            whole[key] = value + (known if isinstance(known, int) else 0)
+        elif isinstance(value, list):
+            whole[key] = [*(known if isinstance(known, list) else []), *value]
+        elif isinstance(value, dict):
+            whole[key] = _sum(known if isinstance(known, dict) else {}, value)
+    return {key: whole[key] for key in sorted(whole)}
+
+
+def tables(counts: Mapping[str, object]) -> str:
+    """The counts as the page shows them."""
+    whole = _mapping(counts["whole"])
+    commits = ", ".join(f"{name} ({n:,})" for name, n in _mapping(whole["commits"]).items())
+    ranges = whole["ranges"]
+    spans = ", ".join(f"{a:,} to {b:,}" for a, b in (ranges if isinstance(ranges, list) else []))
+    red = whole["red"]
+    ended = ", ".join(f"{name} {n:,}" for name, n in _mapping(whole["resolutions"]).items())
+    rows = [
+        ("seeds", f"{whole['seeds']:,} ({spans})"),
+        ("at commit (seeds)", commits),
+        ("red", str(len(red) if isinstance(red, list) else red)),
+        ("false kills, false greens", f"{whole['false_kills']}, {whole['false_greens']}"),
+        ("ended as", ended),
+        ("decisions", f"{whole['decisions']:,}"),
+        ("commands carried out", f"{sum(_numbers(whole['acts'])):,}"),
+        ("of them signals", f"{_mapping(whole['acts']).get('signal_process', 0):,}"),
+        ("controllers died", f"{whole['controller_deaths']:,}"),
+        ("faults of all kinds", f"{sum(_numbers(whole['faults'])):,}"),
+        ("CPU s", f"{whole['cpu_s']:,}"),
+    ]
+    told = "".join(f"| {name} | {value} |\n" for name, value in rows)
+    by_step = {step: _mapping(by) for step, by in _mapping(whole["faults_by_step"]).items()}
+    return (
+        f"| {counts['date']} | |\n|---|---|\n{told}\n"
+        "Which fault struck which command on its way:\n\n"
+        f"{_table(by_step, LINE)}\n"
+        "Which fault of the controller or its disk struck what was being written:\n\n"
+        f"{_table(by_step, DISK)}"
+    )
+
+
+def _table(by_step: Mapping[str, Mapping[str, object]], faults: tuple[str, ...]) -> str:
+    lines = [f"| | {' | '.join(faults)} |", f"|---|{'---|' * len(faults)}"]
+    for step, by in by_step.items():
+        if set(by) & set(faults):
+            lines.append(f"| {step} | {' | '.join(str(by.get(f, 0)) for f in faults)} |")
+    return "".join(line + "\n" for line in lines)
+
+
+def _mapping(value: object) -> Mapping[str, object]:
+    return value if isinstance(value, dict) else {}
+
+
+def _numbers(value: object) -> list[int]:
+    return [number for number in _mapping(value).values() if isinstance(number, int)]
+
+
+def with_tables(page: str, counts: Mapping[str, object]) -> str:
+    """The page with its tables made from the counts."""
+    before, _, rest = page.partition(BEGIN)
+    _, _, after = rest.partition(END)
+    return f"{before}{BEGIN}{tables(counts)}{END}{after}"
+
+
+def _git(*words: str) -> str:
+    return subprocess.run(
+        ["git", *words], capture_output=True, check=True, text=True
+    ).stdout.strip()
+
+
+def main() -> None:
+    """Run, or add up."""
+    parser = argparse.ArgumentParser(description="The long run of simulated seeds.")
+    parser.add_argument("verb", choices=("run", "sum"))
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("--from", dest="first", type=int, default=0)
+    parser.add_argument("--to", dest="last", type=int, default=100_000)
+    asked = parser.parse_args()
+    if asked.verb == "run":
+        run_chunks(asked.folder, asked.first, asked.last)
+        return
+    counts = json.loads(COUNTS.read_text(encoding="utf-8"))
+    counts |= {"date": time.strftime("%Y-%m-%d"), "whole": added(asked.folder)}
+    COUNTS.write_text(json.dumps(counts, indent=1) + "\n", encoding="utf-8")
+    PAGE.write_text(with_tables(PAGE.read_text("utf-8"), counts), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
