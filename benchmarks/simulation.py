@@ -13,6 +13,7 @@ Any number of the first may share a folder; each works in one process. The secon
 import argparse
 import json
 import subprocess
+import sys
 import time
 from collections.abc import Iterator, Mapping
 from importlib.resources import files
@@ -21,7 +22,7 @@ from pathlib import Path
 from agentops.bench.seeds import SeedTally, run_seeds
 from agentops.policy import parse_policy
 
-CHUNK = 1_000
+CHUNK = 250
 COUNTS = Path("benchmarks/simulated_seeds.json")
 PAGE = Path("docs/stopbench.md")
 BEGIN, END = "<!-- simulation.py sum, from here -->\n", "<!-- to here -->\n"
@@ -46,6 +47,8 @@ def run_chunks(folder: Path, first: int, last: int) -> None:
         seeds = range(seed, min(seed + CHUNK, last))
         for run in run_seeds(parse_policy(rules, "dev.toml"), seeds, side_by_side=1):
             tally.add(run)
+            if run.findings:
+                print(f"RED {run.seed} at {commit}: {'; '.join(run.findings)}", file=sys.stderr)  # noqa: T201
         cpu_s = round(time.process_time() - began_s)
         told = {"first": seed, "commit": commit, "cpu_s": cpu_s} | tally.json()
         (folder / f"{seed}.json").write_text(json.dumps(told) + "\n", encoding="utf-8")
