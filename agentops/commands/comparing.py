@@ -5,9 +5,10 @@ import json
 from collections.abc import Sequence
 from typing import ClassVar, Literal, Self
 
-from pydantic import ConfigDict, Field, JsonValue, field_validator, model_validator
+from pydantic import ConfigDict, Field, JsonValue, model_validator
 
 from agentops.commands.base import Malformed, Observation
+from agentops.commands.paths import HostPath
 from agentops.commands.script import ScriptCommand
 from journal.events import Effect, Retry
 
@@ -19,15 +20,8 @@ class FileToCompare(Observation):
 
     model_config = ConfigDict(ser_json_bytes="base64", val_json_bytes="base64")
 
-    path: str
+    path: HostPath
     content: bytes
-
-    @field_validator("path")
-    @classmethod
-    def _absolute(cls, value: str) -> str:
-        if not value.startswith("/") or "\0" in value:
-            raise ValueError("a path to compare is absolute")
-        return value
 
 
 class FileCompared(Observation):

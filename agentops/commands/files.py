@@ -7,6 +7,7 @@ from pydantic import Field
 
 from agentops.commands.base import Count, Malformed, Observation
 from agentops.commands.metrics import cards
+from agentops.commands.paths import HostPath
 from agentops.commands.script import ScriptCommand, only
 from journal.events import Effect, Retry
 
@@ -84,8 +85,8 @@ class TailLog(ScriptCommand):
     python: ClassVar[tuple[str, ...]] = ("identity", "files")
     shell: ClassVar[str | None] = "files"
 
-    path: str
-    """The file."""
+    path: HostPath
+    """The file, absolute."""
     max_bytes: int = Field(default=65536, ge=1, le=_TAIL_BYTES_MAX)
     """How much of its end."""
 
@@ -129,8 +130,8 @@ class FileDigest(ScriptCommand):
     shell: ClassVar[str | None] = "files"
     deadline_ms: ClassVar[int] = 600_000
 
-    path: str
-    """The file."""
+    path: HostPath
+    """The file, absolute."""
 
     def script_arguments(self) -> tuple[str, ...]:
         """The path."""

@@ -19,6 +19,7 @@ from pydantic import (
 
 from agentops.commands.base import Count, Malformed, Observation
 from agentops.commands.metrics import cards
+from agentops.commands.paths import HostPath
 from agentops.commands.script import ScriptCommand, only
 from journal.events import Effect, Retry
 
@@ -127,8 +128,8 @@ class ReadHeartbeat(ScriptCommand):
     python: ClassVar[tuple[str, ...]] = ("identity", "read_heartbeat")
     shell: ClassVar[str | None] = "read_heartbeat"
 
-    path: str
-    """The heartbeat's file."""
+    path: HostPath
+    """The heartbeat's file, absolute."""
 
     def script_arguments(self) -> tuple[str, ...]:
         """The path."""

@@ -10,6 +10,7 @@ from typing import ClassVar, Literal
 
 from agentops.commands.base import Count, Malformed, Observation
 from agentops.commands.metrics import cards
+from agentops.commands.paths import HostPath
 from agentops.commands.script import ScriptCommand
 from journal.events import Effect, Retry
 
@@ -89,8 +90,8 @@ class CheckModel(ScriptCommand):
     python: ClassVar[tuple[str, ...]] = ("identity", "check_model")
     deadline_ms: ClassVar[int] = 1_800_000
 
-    path: str
-    """The model's folder."""
+    path: HostPath
+    """The model's folder, absolute."""
     with_hash: bool = False
     """Read every shard whole and give its SHA-256; slow."""
 

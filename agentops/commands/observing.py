@@ -14,6 +14,7 @@ from agentops.commands.base import Command, Completed, Malformed, Observation
 from agentops.commands.gpu import GpuProcesses, GpuProcessesSeen, GpuStatus, GpuStatusSeen
 from agentops.commands.heartbeat import HeartbeatSeen, ReadHeartbeat
 from agentops.commands.host_probe import HostProbed, ProbeHost
+from agentops.commands.paths import HostPath
 from agentops.commands.processes import ListProcesses, ProcessTable
 from agentops.commands.script import (
     ScriptCommand,
@@ -69,9 +70,9 @@ class Observe(Command):
 
     what: tuple[Part, ...] = Field(min_length=1)
     """The parts to look at."""
-    heartbeat_path: str | None = None
+    heartbeat_path: HostPath | None = None
     """The heartbeat's file, for the part heartbeat."""
-    disk_paths: tuple[str, ...] = ()
+    disk_paths: tuple[HostPath, ...] = ()
     """Files or folders, for the part disk."""
 
     def parts(self) -> Mapping[Part, ScriptCommand]:

@@ -6,6 +6,7 @@ from typing import ClassVar
 from pydantic import Field
 
 from agentops.commands.base import Count, Malformed, Observation
+from agentops.commands.paths import HostPath
 from agentops.commands.place import Place
 from agentops.commands.script import ScriptCommand
 from journal.events import Effect, Identity, Retry
@@ -122,7 +123,7 @@ class Locks(ScriptCommand):
     silence: ClassVar[str] = "Nothing was learned; a file without locks is an answer."
     python: ClassVar[tuple[str, ...]] = ("identity", "locks")
 
-    paths: tuple[str, ...] = Field(min_length=1, max_length=100)
+    paths: tuple[HostPath, ...] = Field(min_length=1, max_length=100)
     """The files that may be locked."""
 
     def script_arguments(self) -> tuple[str, ...]:

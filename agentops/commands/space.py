@@ -7,6 +7,7 @@ from pydantic import Field
 
 from agentops.commands.base import Count, Malformed, Observation
 from agentops.commands.metrics import cards
+from agentops.commands.paths import HostPath
 from agentops.commands.script import ScriptCommand
 from journal.events import Effect, Retry
 
@@ -119,7 +120,7 @@ class DiskFree(ScriptCommand):
     metric_cards: ClassVar[dict[str, str]] = cards("available_bytes", "total_bytes")
     python: ClassVar[tuple[str, ...]] = ("identity", "disk_free")
 
-    paths: tuple[str, ...] = Field(default=(), max_length=100)
+    paths: tuple[HostPath, ...] = Field(default=(), max_length=100)
     """Files or folders whose file systems are meant; without any, all real ones."""
 
     def script_arguments(self) -> tuple[str, ...]:

@@ -7,6 +7,7 @@ from pydantic import Field
 
 from agentops.commands.base import Count, Malformed, Observation
 from agentops.commands.metrics import cards
+from agentops.commands.paths import HostPath
 from agentops.commands.script import ScriptCommand, only
 from journal.events import Effect, Retry
 
@@ -36,8 +37,8 @@ class Transfer(ScriptCommand):
     python: ClassVar[tuple[str, ...]] = ("identity", "transfer")
     deadline_ms: ClassVar[int] = 120_000
 
-    path: str
-    """The file."""
+    path: HostPath
+    """The file, absolute."""
     offset: Count = 0
     """Where to begin, in bytes."""
     max_bytes: int = Field(default=1024 * 1024, ge=1, le=PART_BYTES_MAX)

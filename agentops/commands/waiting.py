@@ -11,6 +11,7 @@ from typing import Annotated, ClassVar, Literal
 from pydantic import Field, JsonValue
 
 from agentops.commands.base import Count, Malformed, Observation
+from agentops.commands.paths import HostPath
 from agentops.commands.script import ScriptCommand, only
 from journal.events import Effect, Identity, Retry
 
@@ -29,7 +30,7 @@ class HeartbeatStep(Observation):
     """The heartbeat shows at least this step, of that run and launch where they are named."""
 
     kind: Literal["heartbeat_step"] = "heartbeat_step"
-    path: str
+    path: HostPath
     at_least_step: Count
     run_id: str | None = None
     launch_id: str | None = None
@@ -49,7 +50,7 @@ class FileExists(Observation):
     """The file exists and has at least this size."""
 
     kind: Literal["file_exists"] = "file_exists"
-    path: str
+    path: HostPath
     at_least_bytes: Count = 0
 
 

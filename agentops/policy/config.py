@@ -12,6 +12,7 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
+from agentops.commands.paths import HostPath
 from agentops.policy.canonical import digest
 from journal.events import JsonObject
 
@@ -66,7 +67,7 @@ class Stop(_Part):
     """
 
     rungs: tuple[Rung, ...] = ("interrupt", "interrupt_again", "terminate", "kill")
-    request_file: str | None = None
+    request_file: HostPath | None = None
     dump_signal: Literal["USR1", "USR2"] | None = None
     dump_s: Seconds = 2
     grace: Grace = Grace()
@@ -83,8 +84,8 @@ class Stop(_Part):
 class Progress(_Part):
     """Where the job shows that it lives."""
 
-    heartbeat: str
-    log: str | None = None
+    heartbeat: HostPath
+    log: HostPath | None = None
     stall_s: Seconds = 300
     watch_s: Seconds = 20
 
@@ -105,7 +106,7 @@ class Port(_Part):
 class Lock(_Part):
     """A file by which the job keeps a second start away; what it says names its owner."""
 
-    path: str = Field(pattern="^/")
+    path: HostPath
     says: Literal["pid", "pid_and_start_ticks"] = "pid"
 
 
@@ -120,12 +121,12 @@ class Launch(_Part):
     """How the job is started again; model is a folder of safetensors that it reads."""
 
     argv: tuple[str, ...] = Field(min_length=1)
-    cwd: str
-    log: str
+    cwd: HostPath
+    log: HostPath
     env: dict[str, str] = {}
     manner: Literal["setsid", "tmux", "systemd_scope"] = "setsid"
     port: Port | None = None
-    model: str | None = None
+    model: HostPath | None = None
     start_s: Seconds = 120
     advance_steps: int = Field(default=2, ge=1)
     settle_s: Seconds = 5
@@ -134,7 +135,7 @@ class Launch(_Part):
 class File(_Part):
     """One file to have on the host: *source* is read here; both sides must show *sha256*."""
 
-    path: str
+    path: HostPath
     source: str
     sha256: str = Field(default="", pattern="^([0-9a-f]{64})?$")
     mode: int = Field(default=0o644, ge=0, le=0o7777)

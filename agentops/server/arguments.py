@@ -9,6 +9,7 @@ from typing import Annotated, Literal, Self, TypeVar
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from agentops.commands.observing import Part
+from agentops.commands.paths import HostPath
 from reports import Depth
 
 # A client of tools gives up after a minute; a wait is asked for again.
@@ -71,7 +72,7 @@ class Tail(Arguments):
     """tail."""
 
     host: HostName
-    path: str | None = Field(None, description="or job: its log", max_length=4096)
+    path: HostPath | None = Field(None, description="or job: its log", max_length=4096)
     job: JobName | None = None
     max_bytes: int = Field(16_384, ge=1, le=1_048_576)
     detail: Detail = "brief"
@@ -101,7 +102,7 @@ class Check(Arguments):
     job: JobName | None = Field(None, description="job_*, heartbeat_step")
     victims: Victims = None
     seen: Seen = None
-    path: str | None = Field(None, description="file_exists, model_complete", max_length=4096)
+    path: HostPath | None = Field(None, description="file_exists, model_complete", max_length=4096)
     at_least: int = Field(0, ge=0, lt=2**53, description="step, or bytes")
     limits_mib: tuple[int, ...] | None = Field(None, description="one a GPU", max_length=64)
     port: int | None = Field(None, ge=1, le=65535)
@@ -160,7 +161,7 @@ class Stop(Arguments):
 class FileText(Arguments):
     """One file as text."""
 
-    path: str = Field(max_length=4096, pattern="^/")
+    path: HostPath = Field(max_length=4096)
     content: str = Field(max_length=262_144)
     expects: str = Field(description="sha256 that stands there now, absent, or anything")
     mode: int = Field(0o644, ge=0, le=0o777)

@@ -71,6 +71,10 @@ def test_a_case_that_names_another_rule_fails() -> None:
         (TEXT + JOB.replace("stall_s = 60", "stall_s = -1"), r"\(value -1\): write 0 or more"),
         (TEXT + JOB.replace('heartbeat = "/a/heartbeat.json"', ""), "heartbeat: missing; add it"),
         (TEXT + JOB.replace('cwd = "/a"', "cwd = 3"), r"cwd \(value 3\): write text in quotes"),
+        (
+            TEXT + JOB.replace('"/a/heartbeat.json"', '"heartbeat.json"'),
+            r"heartbeat \(value 'heartbeat\.json'\): a path on a host is absolute",
+        ),
         ("[limits]\nlead_db = 1.5", r"policy: missing; add it \(and 1 more in this file\)"),
         (
             TEXT + '[[permit]]\nid = "x"\nwhen = { command = "signal_proces" }',

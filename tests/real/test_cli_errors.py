@@ -40,6 +40,11 @@ def who(tmp_path_factory: pytest.TempPathFactory) -> User:
             ("max_bytes", "many"),
         ),
         (("do", "probe_host", "--host", "here", "--arg", "depth=3"), ("depth", "measure_shell")),
+        (
+            ("do", "file_digest", "--host", "here", "--arg", "path=policy.toml"),
+            ("path", "policy.toml", "a path on a host is absolute"),
+        ),
+        (("do", "locks", "--host", "here", "--arg", 'paths=["x"]'), ("paths.0", "absolute")),
         (("recover", "nothing", "--host", "here"), ("nothing", "policy.toml", "[job.nothing]")),
         (("recover", "nothing", "--host", "mars"), ("mars", "here")),
         (("log", "--kind", "gossip"), ("gossip", "decision_made")),
