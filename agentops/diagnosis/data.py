@@ -7,7 +7,8 @@ _NAN = r"(?:nan|NaN|NAN|inf|Inf|-inf)\b"
 _CHECKED = r"(?i)\b(skipping|ignor\w+|check(?:ing)? for|assert|isnan|if .* is nan)\b"
 _NOT_FINITE = (
     rf"\b(?:train_)?loss[ =:'\"]+{_NAN}|[Nn]on-finite (?:loss|gradient|grad)"
-    rf"|\bgrad_?norm[ =:'\"]+{_NAN}|Loss is {_NAN}"
+    rf"|\bgrad[_ ]?norm[ =:'\"]+{_NAN}|Loss is {_NAN}"
+    r"|\bfound (?:NaN|Inf|NaN/Inf) in local grad norm"
     r"|Minimum loss scale reached|loss scale already at minimum"
     r"|\breturned nan values in its \d+th output"
 )

@@ -20,7 +20,7 @@ _RANK = re.compile(
     r"^\s*\[(?:[Rr]ank:? ?|RANK:? ?|default)?(\d{1,5})\]:?\s?"
     r"|^\[\d+,(\d{1,5})\]<std(?:out|err)>:|^(\d{1,5}): (?=\S|  )"
 )
-_ACTOR = re.compile(r"^\((?:\w+ )?pid=\d+(?:, ip=[0-9a-fA-F.:]+)?\) ?")
+_SOURCE = re.compile(r"^\((?:\w+ )?pid=\d+(?:, ip=[0-9a-fA-F.:]+)?\) ?|^std(?:err|out): ?")
 _TIME = re.compile(
     r"^\[?\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d+)?(?:Z|[+-]\d\d:?\d\d)?\]?\s+"
     r"(?:\[?(?:DEBUG|INFO|WARN(?:ING)?|ERROR|CRITICAL|FATAL)\]?\s*[:|-]?\s*)?"
@@ -48,8 +48,8 @@ def undressed(raw: str, number: int) -> LogLine:
     # Launchers put ranks before or after the time; two rounds take off both orders.
     for _ in range(2):
         text = _TIME.sub("", text, count=1)
-        if text.startswith("("):
-            text = _ACTOR.sub("", text, count=1)
+        if text.startswith(("(", "std")):
+            text = _SOURCE.sub("", text, count=1)
         found = _RANK.match(text)
         if found is not None and rank is None:
             rank = int(found[found.lastindex or 1])

@@ -104,8 +104,8 @@ MACHINE = (
         "R2",
         "exitcode|exit code|exit status|exit with|exited|return code|returncode"
         "|segmentation fault|bus error|core dumped|sigsegv|sigabrt|sigbus|sigill|sigfpe",
-        rf"{_ENDED}(?:-11|139|-6|134)\b"
-        r"|Segmentation fault$|\S +\(core dumped\)(?:\s|$)|^Bus error$|Signal 11 \(SIGSEGV\)"
+        rf"{_ENDED}(?:-(?:4|6|7|8|11)|13[2456]|139)\b|\bSignal (?:4|6|7|8|11) \(SIG[A-Z]+\)"
+        r"|Segmentation fault$|\S +\(core dumped\)(?:\s|$)|^Bus error$"
         r"|died with <Signals\.SIG(?:SEGV|ABRT|BUS|ILL|FPE): \d+>"
         r"|\*\*\* SIG(?:SEGV|ABRT|BUS|ILL|FPE) received\b",
         "native code crashed",

@@ -4,7 +4,8 @@ Here: reading a line's counter, and whether counters went up or back. Not here: 
 of a failure (``agentops.diagnosis.standing``).
 
 A counter that only repeats, as it does when eight ranks print the same step, is no advance. Bars of
-loading, downloading and preparing are no progress of the job.
+loading, downloading and preparing are no progress of the job; a fraction or an epoch counts where
+the same line tells a loss.
 """
 
 import re
@@ -15,9 +16,11 @@ _STEP = re.compile(
 )
 _EPOCH = re.compile(r"['\"](?:train_)?loss['\"]: .*['\"]epoch['\"]: (?P<at>\d{1,9}(?:\.\d{1,9})?)")
 _BAR = re.compile(r"(?P<what>[^|%]*?):?\s*\d{1,3}%\|[^|]*\|\s*(?P<at>\d{1,12})/\d+\s+\[[\d:]+<")
+_FRACTION = re.compile(r"(?<![\d/.])(?P<at>\d{1,12})/\d{1,12}(?![\d/.])")
+_EPOCH_WORD = re.compile(r"(?i)\bepoch\W{0,3}(?P<at>\d{1,9})\b")
 _JOB = re.compile(r"(?i)\b(?:epoch|train|step|iter|fit)|^\s*$")
 # Literals of which a line that tells progress holds one; with the first, most lines are decided.
-LITERALS = (b"step", b"Step", b"iter", b"Iter", b"epoch", b"%|")
+LITERALS = (b"step", b"Step", b"iter", b"Iter", b"epoch", b"%|", b"loss", b"Loss")
 _WORDS = tuple(literal.decode() for literal in LITERALS)
 _EDGE_BYTES = 400
 _BACK_STEPS = 2
@@ -48,7 +51,16 @@ def told_by(text: str) -> Told | None:
         if kind == "bar" and not (_JOB.search(found["what"]) or "loss" in text):
             continue
         return Told(kind, float(found["at"]))
-    return None
+    return _told_with_loss(text) if "loss" in text or "Loss" in text else None
+
+
+def _told_with_loss(text: str) -> Told | None:
+    """The last fraction in the line, else its epoch: the first ones may be dates."""
+    fractions = _FRACTION.findall(text)
+    if fractions:
+        return Told("bar", float(fractions[-1]))
+    found = _EPOCH_WORD.search(text)
+    return None if found is None else Told("epoch", float(found["at"]))
 
 
 @dataclass(slots=True)
