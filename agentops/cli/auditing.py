@@ -32,6 +32,8 @@ from agentops.errors import UsageError
 from agentops.policy import PolicyConfig, Recomputed, recompute
 from journal import KeyStore, Reader, Verification, verify
 from journal.bundle_check import bundled_journal, is_bundle, verify_bundle
+from journal.errors import JournalError
+from journal.layout import Layout, read_format
 from journal.snapshot_check import is_snapshot, verify_snapshot
 from journal.verification import verify_chain
 from reports.replay import first_difference
@@ -112,8 +114,10 @@ def _verify_chain(arguments: argparse.Namespace, path: Path) -> Status:
 
 def _verify_bundle(arguments: argparse.Namespace, settings: Settings, path: Path) -> Status:
     """A bundle is judged by a key and anchors from outside it, here from this user's key store."""
-    pinned = KeyStore(settings.places.keys).pinned(bundled_journal(path))
-    key = _key(arguments, settings) or (pinned.keys[-1].line if pinned.keys else None)
+    name = bundled_journal(path)
+    pinned = KeyStore(settings.places.keys).pinned(name)
+    own = name == _name_of(settings.keyed or settings.journal)
+    key = _trusted(arguments, settings, own=own) or (pinned.keys[-1].line if pinned.keys else None)
     if key is None:
         raise UsageError(f"{path}: no key of this bundle's journal is known here; give --key LINE")
     known = [Path(place) for place in pinned.anchors if Path(place).is_file()]
@@ -136,8 +140,29 @@ def _key(arguments: argparse.Namespace, settings: Settings) -> str | None:
     return given
 
 
+def _trusted(arguments: argparse.Namespace, settings: Settings, *, own: bool) -> str | None:
+    """The key that was given; else the one that the settings pin, for their own journal alone."""
+    return _key(arguments, settings) if own or arguments.key is not None else None
+
+
+def _is_own(settings: Settings, path: Path) -> bool:
+    """Whether *path* is the journal that the settings pin a key for, or says that it is a copy."""
+    mine = settings.keyed or settings.journal
+    name = _name_of(path)
+    return path.resolve() == mine.resolve() or (name is not None and name == _name_of(mine))
+
+
+def _name_of(path: Path) -> str | None:
+    """The id of the journal at *path*; None where none is there."""
+    try:
+        return read_format(Layout(path))
+    except JournalError:
+        return None
+
+
 def _verified(arguments: argparse.Namespace, settings: Settings, path: Path) -> Verification:
-    key = _key(arguments, settings)
+    own = is_snapshot(path) or _is_own(settings, path)
+    key = _trusted(arguments, settings, own=own)
     for anchor in arguments.anchor or ():
         if not anchor.is_file():
             raise UsageError(f"--anchor {anchor}: no such file")
@@ -146,7 +171,7 @@ def _verified(arguments: argparse.Namespace, settings: Settings, path: Path) -> 
         keys = KeyStore(settings.places.keys)
         return verify_snapshot(path, keys=keys, key=key, anchors=anchors)
     if anchors is None and settings.anchor is not None and arguments.key is None:
-        anchors = None if path != settings.journal else [settings.anchor]
+        anchors = [settings.anchor] if own and path == settings.journal else None
     return verify(path, keys=KeyStore(settings.places.keys), key=key, anchors=anchors)
 
 
@@ -208,8 +233,13 @@ def _tell(verification: Verification) -> None:
 def _tell_trust(
     verification: Verification, arguments: argparse.Namespace, settings: Settings, path: Path
 ) -> None:
-    """Whose key was trusted where a seal is by another, and how to trust another one."""
+    """Whose key was trusted where a seal is by another, and how to trust one where none is."""
     finding = verification.finding
+    if not verification.keys and finding is None:
+        print(  # noqa: T201
+            f"  nobody whom you trust has signed {path}; take its key line from its owner"
+            " (agentops journal key show) and give --key LINE"
+        )
     if finding is None or finding.code not in {"BAD_SEAL_SIGNATURE", "BAD_ANCHOR_SIGNATURE"}:
         return
     origin = f"the key store {settings.places.keys}"
@@ -218,11 +248,6 @@ def _tell_trust(
     elif settings.journal_key is not None:
         origin = f"[journal] key of {settings.origins['key']}"
     print(f"  trusted: {', '.join(verification.keys)}\n    from {origin}")  # noqa: T201
-    if arguments.key is None and path.resolve() != settings.journal.resolve():
-        print(  # noqa: T201
-            f"  that is the key for {settings.journal}; if {path} is another project's, take its"
-            " key line from its owner (agentops journal key show) and give --key LINE"
-        )
 
 
 def _replay(arguments: argparse.Namespace) -> Status:

@@ -47,16 +47,17 @@ class _File(BaseModel):
 class Settings:
     """What is in force, and which file said so.
 
-    journal is the journal's directory; journal_key the pinned public key line; anchor the file
-    that receives copies of seals; policy the policy file. project is the ``agentops.toml`` in
-    force, None without one. origins says for journal, key, anchor, policy and each ``hosts.NAME``
-    where the value came from.
+    journal is the journal's directory; journal_key the pinned public key line, and keyed the
+    journal that the file which pins it names; anchor the file that receives copies of seals; policy
+    the policy file. project is the ``agentops.toml`` in force, None without one. origins says for
+    journal, key, anchor, policy and each ``hosts.NAME`` where the value came from.
     """
 
     places: Places
     project: Path | None
     journal: Path
     journal_key: str | None
+    keyed: Path | None
     anchor: Path | None
     policy: Path | None
     inventory: Inventory
@@ -79,11 +80,13 @@ def load_settings(
     near_base = cwd if project is None else project.parent
     own = environ.get("AGENTOPS_JOURNAL")
     here, there = str(project or ""), str(user)
+    near_path = _path(near.journal.path, near_base)
+    far_path = _path(far.journal.path, user.parent)
     place, place_from = _chosen(
         ("--journal", journal),
         ("$AGENTOPS_JOURNAL", Path(own) if own else None),
-        (here, _path(near.journal.path, near_base)),
-        (there, _path(far.journal.path, user.parent)),
+        (here, near_path),
+        (there, far_path),
         ("default", places.state / "default.journal"),
     )
     key, key_from = _chosen((here, near.journal.key), (there, far.journal.key))
@@ -99,6 +102,7 @@ def load_settings(
         project=project,
         journal=places.state / "default.journal" if place is None else place,
         journal_key=key,
+        keyed={here: near_path, there: far_path}.get(key_from),
         anchor=anchor,
         policy=policy,
         inventory=Inventory.parse({**far.hosts, **near.hosts}, here or there),
