@@ -52,7 +52,8 @@ class Recovery:
     """How an incident ended.
 
     waits_for names the approvals that somebody must give first. unanswered says that the host
-    brought no answer and nothing was done, so that nothing is known of the job.
+    brought no answer and nothing was done, so that nothing is known of the job; frozen that an
+    operator froze acting meanwhile.
     """
 
     incident: str
@@ -61,6 +62,7 @@ class Recovery:
     decisions: int
     waits_for: tuple[str, ...] = ()
     unanswered: bool = False
+    frozen: bool = False
 
 
 async def rest(duration_us: int) -> None:
@@ -145,9 +147,13 @@ class _Loop:
             action = decision.action
             if isinstance(action, Close):
                 await self._close(action, state)
-                silent = bool(unanswered(state)) and not state.acts
                 return Recovery(
-                    self._incident, action.resolution, action.reason, made, unanswered=silent
+                    self._incident,
+                    action.resolution,
+                    action.reason,
+                    made,
+                    unanswered=bool(unanswered(state)) and not state.acts,
+                    frozen=state.frozen,
                 )
             waits_for = await self._carry_out(decision, state)
             if waits_for is not None:

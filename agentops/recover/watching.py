@@ -3,9 +3,9 @@
 Here: rounds, budgets, and what is worth telling. Not here: one round (``agentops.recover.loop``),
 or how somebody is told.
 
-A watch ends where only a person can go on. A host that does not answer, somebody else who acts on
-it, and in shadow an act that would have been due are none of these: they are told once, and the
-next round looks again.
+A watch ends where only a person can go on. A host that does not answer, a freeze, somebody else who
+acts there, and in shadow an act that would have been due are none of these: they are told once, and
+the next round looks again.
 """
 
 from collections import Counter
@@ -19,7 +19,7 @@ from journal import Clock
 
 SECOND_US = 1_000_000
 DAY_US = 86_400 * SECOND_US
-Kind = Literal["resolution", "waits", "unanswered", "busy", "digest"]
+Kind = Literal["resolution", "waits", "unanswered", "frozen", "busy", "digest"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,6 +145,8 @@ async def _round(once: Callable[[], Awaitable[Recovery]], bounds: Rounds) -> _Ro
         return _Round("WAITS", waits, incident, "waits", goes_on=False)
     if word == "HANDED_OVER" and recovery.unanswered:
         return _Round("UNANSWERED", why, incident, "unanswered", goes_on=True)
+    if word == "HANDED_OVER" and recovery.frozen:
+        return _Round("FROZEN", why, incident, "frozen", goes_on=True)
     goes_on = word != "HANDED_OVER" or bounds.shadow
     return _Round(word, why, incident, "resolution", goes_on)
 

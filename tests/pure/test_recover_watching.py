@@ -10,6 +10,8 @@ from agentops.recover.loop import Recovery
 from agentops.recover.watching import DAY_US, Notice, Rounds, Watched, watch
 from journal.events import Resolution
 
+Trouble = Literal["UNANSWERED", "BUSY", "FROZEN"]
+
 
 class Hours:
     """A clock that goes on only when the watch pauses."""
@@ -27,7 +29,7 @@ class Hours:
 
 
 async def watched(
-    resolutions: Sequence[Resolution | Literal["UNANSWERED", "BUSY"] | None], bounds: Rounds
+    resolutions: Sequence[Resolution | Trouble | None], bounds: Rounds
 ) -> tuple[Watched, list[Notice]]:
     """Watch over rounds that end so, the last one again and again."""
     clock, remaining = Hours(), list(resolutions)
@@ -39,6 +41,8 @@ async def watched(
             raise HostBusy("somebody else acts")
         if word == "UNANSWERED":
             return Recovery("incident", "HANDED_OVER", "silence", 1, unanswered=True)
+        if word == "FROZEN":
+            return Recovery("incident", "HANDED_OVER", "G13", 1, frozen=True)
         return Recovery("incident", word, "why", 1)
 
     async def pause(duration_us: int) -> None:
@@ -79,11 +83,14 @@ async def test_mends_that_lie_apart_do_not_spend_the_budget() -> None:
     assert seen.rounds == 10
 
 
-@pytest.mark.parametrize(("trouble", "kind"), [("UNANSWERED", "unanswered"), ("BUSY", "busy")])
-async def test_a_silent_or_busy_host_is_told_once_looked_at_again_and_told_when_it_is_over(
-    trouble: Literal["UNANSWERED", "BUSY"], kind: str
+@pytest.mark.parametrize(
+    ("trouble", "kind"),
+    [("UNANSWERED", "unanswered"), ("BUSY", "busy"), ("FROZEN", "frozen")],
+)
+async def test_trouble_that_passes_is_told_once_looked_at_again_and_told_when_it_is_over(
+    trouble: Trouble, kind: str
 ) -> None:
-    """Silence is no sign that the job needs a person, and somebody else at work is none either."""
+    """Silence is no sign that the job needs a person; a freeze and other hands are none either."""
     steady: Resolution = "NOTHING_TO_DO"
     seen, told = await watched(
         [steady, trouble, trouble, trouble, steady, steady], Rounds(300, 3, 6)

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from agentops.box.box import Box
+from agentops.box.waiting import wait_for
 from journal import Reader
 from journal.events import CommandIntended, ConfigurationLoaded
 from tests.support.projects import HOST, JOB, Project, project
@@ -32,8 +33,8 @@ def notices(tmp_path: Path) -> Path:
 
 def told(notices: Path) -> list[tuple[str, str]]:
     """Kind and text of every notice."""
-    lines = notices.with_name("notices").read_text().splitlines()
-    return [(said["kind"], said["text"]) for said in map(json.loads, lines)]
+    whole, _, _ = notices.with_name("notices").read_text().rpartition("\n")
+    return [(said["kind"], said["text"]) for said in map(json.loads, whole.splitlines())]
 
 
 def acts(place: Project) -> list[str]:
@@ -95,6 +96,34 @@ def test_a_watch_outlasts_a_host_that_somebody_else_acts_on(
     assert "launch" not in acts(place)
 
 
+def test_a_watch_does_nothing_under_a_freeze_and_mends_after_the_thaw(
+    box: Box, tmp_path: Path, notices: Path
+) -> None:
+    """Frozen and thawed by another process while it watches; both are on record, with why."""
+    place = project(box, tmp_path, "324", repair=False)
+    place.start("hang", at_step=20)
+    assert place.user.run("freeze", "--all", "--reason", "new cards").status == 0
+    watching = place.user.start(
+        "watch", JOB, "--host", HOST, "--every", "1", "--notify", notices, "--mends", "1"
+    )
+
+    def heard(kind: str) -> bool | None:
+        kept = notices.with_name("notices")
+        return (kept.exists() and any(kind in said for said in told(notices))) or None
+
+    wait_for(lambda: heard("frozen"), 60, "the notice of the freeze")
+    assert place.world() == ["start "]
+    assert acts(place) == []
+    assert place.user.run("thaw", "--all", "--reason", "cards are in").status == 0
+    watching.communicate(timeout=120)
+    assert [kind for kind, _ in told(notices)] == ["frozen", "resolution", "digest"]
+    assert told(notices)[1][1].startswith("RECOVERED")
+    assert acts(place) == ["signal_process", "launch"]
+    log = place.user.run("log").out
+    assert "«new cards»" in log
+    assert "«cards are in»" in log
+
+
 def test_a_watch_outlasts_a_host_that_does_not_answer(tmp_path: Path, notices: Path) -> None:
     """Told once; nothing is concluded of the job, and the watch has not failed."""
     with Box(containers=()) as gone:
@@ -151,4 +180,4 @@ def test_a_shadow_watch_names_the_act_that_was_due_and_touches_nothing(
 def test_a_bound_below_one_is_refused(box: Box, tmp_path: Path, bound: str) -> None:
     """A watch of no rounds would have looked once."""
     place = project(box, tmp_path, f"33{len(bound)}", repair=False)
-    place.user.run("watch", JOB, "--host", HOST, bound, "0").refused(2, f"{bound} 0", "1 or more")
+    place.user.run("watch", JOB, "--host", HOST, bound, "0").refused(2, bound, "'0'", "from 1")
