@@ -411,7 +411,7 @@ QUERIES = {
     "one command's events": "SELECT * FROM event WHERE command_id = 'c77'",
     "point by seq": "SELECT * FROM event WHERE stream = '{stream}' AND seq = 4242",
     "mean duration by command": "SELECT host, avg(duration_ms) FROM event GROUP BY 1",
-    "JSON field group": "SELECT line ->> '$.data.duration_ms', count(*) FROM event "
+    "JSON field group": "SELECT data ->> '$.duration_ms', count(*) FROM event "
     "WHERE kind = 'command_completed' GROUP BY 1",
     "tail 100": "SELECT * FROM event ORDER BY ts_us DESC, seq DESC LIMIT 100",
     "full text": "SELECT count(*) FROM event WHERE contains(line, 'shard 7 0.7 S 12:47')",

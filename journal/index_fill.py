@@ -5,6 +5,7 @@ locking the file (``journal.index``), the tables (``journal.index_schema``).
 """
 
 import os
+import re
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager
@@ -26,6 +27,9 @@ BATCH_LINES = 8192
 INLINE_BYTES = 4096  # longer outputs stay in the pack; a text column of whole logs bloats the file
 _TAIL_BYTES = 160
 _OUT_MARK = b'"out":{'
+_DATA, _ID, _HOST = ',"data":', ',"id":"', ',"host":{"fingerprint":"'
+_STRING = r'"[^"\\]*(?:\\.[^"\\]*)*"'
+_HOST_OBJECT = re.compile(rf',"host":\{{"fingerprint":{_STRING},"name":{_STRING}\}}')
 
 
 class IndexAhead(IndexFailed):
@@ -48,7 +52,9 @@ class _Batch:
     segments: list[int] = field(default_factory=list)
     ats: list[int] = field(default_factory=list)
     leaves: list[str] = field(default_factory=list)
-    lines: list[str] = field(default_factory=list)
+    heads: list[str] = field(default_factory=list)
+    datas: list[str | None] = field(default_factory=list)
+    tails: list[str] = field(default_factory=list)
     with_output: list[tuple[int, bytes]] = field(default_factory=list)
 
 
@@ -95,7 +101,7 @@ def _one_ahead(batches: Iterator["_Batch"]) -> Iterator["_Batch"]:
     first = next(batches, None)
     if first is None:
         return
-    if len(first.lines) < BATCH_LINES:
+    if len(first.seqs) < BATCH_LINES:
         yield first
         return
     with ThreadPoolExecutor(max_workers=1) as worker:
@@ -159,22 +165,45 @@ def _make_durable(path: Path) -> None:
 
 def _batch(stream: str, seq: int, chunk: list[StoredLine]) -> _Batch:
     batch = _Batch()
+    of_stream = b',"stream":"%b"' % stream.encode()
+    segment, segment_number = chunk[0].segment, int(chunk[0].segment.name[:6])
     for number, stored in enumerate(chunk, start=seq):
         line = stored.line
         # Place and stream are among the last fields; the whole link is verify's business.
-        if b'"seq":%d,"stream":"%b"' % (number, stream.encode()) not in line[-_TAIL_BYTES:]:
+        if line.find(b'"seq":%d%b' % (number, of_stream), -_TAIL_BYTES) < 0:
             raise Corrupt(
                 "the line is not the one that follows", stream=stream, seq=number,
                 where=stored.where,
             )  # fmt: skip
+        if stored.segment is not segment:
+            segment, segment_number = stored.segment, int(stored.segment.name[:6])
         batch.seqs.append(number)
-        batch.segments.append(int(stored.segment.name[:6]))
+        batch.segments.append(segment_number)
         batch.ats.append(stored.offset)
         batch.leaves.append(leaf_hash(line).hex())
-        batch.lines.append(line.decode("utf-8", "replace"))
+        head, data, tail = parted(line.decode("utf-8", "replace"))
+        batch.heads.append(head)
+        batch.datas.append(data)
+        batch.tails.append(tail)
         if _OUT_MARK in line:
             batch.with_output.append((number, line))
     return batch
+
+
+def parted(line: str) -> tuple[str, str | None, str]:
+    """A line before its data, its data, and what follows; put together they are the line.
+
+    In canonical JSON no string holds a bare quote, so a name with its quotes is found by its text.
+    The host, if there is one, stands between the data and the id. A line that is no event is all
+    head.
+    """
+    start, end = line.find(_DATA) + len(_DATA), line.rfind(_ID)
+    if start < len(_DATA) or end < start:
+        return line, None, ""
+    host = line.rfind(_HOST, start, end)
+    if host >= 0 and _HOST_OBJECT.fullmatch(line, host, end):
+        end = host
+    return line[:start], line[start:end], line[end:]
 
 
 def _insert(
@@ -188,7 +217,9 @@ def _insert(
             "segments": batch.segments,
             "ats": batch.ats,
             "leaves": batch.leaves,
-            "lines": batch.lines,
+            "heads": batch.heads,
+            "datas": batch.datas,
+            "tails": batch.tails,
         },
     )
     _insert_outputs(connection, layout, stream, batch.with_output)

@@ -25,6 +25,7 @@ _OPTIONS: Mapping[Format, str] = {
     "json": "FORMAT json",
 }
 _NO_TABLE = re.compile(r"Table with name (\S+) does not exist")
+_HINTS = ("Candidate bindings", "Did you mean")
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,11 +141,12 @@ def _to_arrow(connection: duckdb.DuckDBPyConnection, sql: str, target: Path) -> 
 
 
 def _refusal(connection: duckdb.DuckDBPyConnection, error: duckdb.Error) -> str:
-    """DuckDB's first line; for an unknown table also the nearest of the index, and all of them."""
+    """DuckDB's first line and its hint; for an unknown table the nearest, and all of them."""
     text = first_line(error)
     unknown = _NO_TABLE.search(text)
     if unknown is None:
-        return text
+        hint = next((line for line in str(error).splitlines() if line.startswith(_HINTS)), "")
+        return f"{text} {hint.replace(': :', ':')}".rstrip()
     tables = sorted(str(row[0]) for row in connection.execute("SHOW TABLES").fetchall())
     nearest = get_close_matches(unknown[1].lower(), tables, n=1)
     meant = f" did you mean {nearest[0]}?" if nearest else ""

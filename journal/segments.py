@@ -9,6 +9,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import NamedTuple
 
 import zstandard
 
@@ -32,8 +33,7 @@ _TAIL = re.compile(
 _TAIL_BYTES = 4096
 
 
-@dataclass(frozen=True, slots=True)
-class StoredLine:
+class StoredLine(NamedTuple):
     """One complete line and where it begins in its (uncompressed) segment."""
 
     segment: Path

@@ -13,6 +13,11 @@ from journal.index import reading
 from journal.layout import Layout
 from journal.querying import copy
 
+_PARQUET = {
+    "event": "SELECT * EXCLUDE (head, tail) FROM event",  # with the line whole, and its data
+    "output": "SELECT * FROM output",
+}
+
 
 @dataclass(frozen=True, slots=True)
 class Sizes:
@@ -39,8 +44,8 @@ def snapshot(layout: Layout, target: Path, *, parquet: bool = False) -> None:
             shutil.copyfile(layout.index, target)
             return
         target.mkdir(parents=True)
-        for table in ("event", "output"):
-            copy(connection, f"SELECT * FROM {table}", target / f"{table}.parquet", "parquet")  # noqa: S608 - two constants
+        for table, asked in _PARQUET.items():
+            copy(connection, asked, target / f"{table}.parquet", "parquet")
 
 
 def sizes(layout: Layout) -> Sizes:

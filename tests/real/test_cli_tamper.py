@@ -91,7 +91,7 @@ def test_a_row_changed_with_plain_duckdb_is_named_and_the_segment_is_cleared(
             'SELECT seq FROM event WHERE line LIKE \'%"title":"second"%\''
         ).fetchall()[0]
         index.execute(
-            "UPDATE event SET line = replace(line, 'second', 'sEcond') WHERE seq = ?", [seq]
+            "UPDATE event SET data = replace(data, 'second', 'sEcond') WHERE seq = ?", [seq]
         )
     said = written.run("verify", place, "--json")
     assert said.status == 1, said.out

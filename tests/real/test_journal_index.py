@@ -1,5 +1,6 @@
 """The index: always current for its reader, never in anybody's way, replaceable at any time."""
 
+import json
 import random
 import shutil
 import subprocess
@@ -12,12 +13,13 @@ from pathlib import Path
 import duckdb
 import pytest
 
-from journal import Journal, Reader
+from journal import HostRef, Journal, NewEvent, Reader
 from journal.errors import IndexFailed, QueryFailed
+from journal.events import IncidentNoted
 from journal.index import rebuild
-from journal.index_fill import IndexAhead
+from journal.index_fill import IndexAhead, parted
 from tests.support import index_holder
-from tests.support.journals import Place, completed, intended, note, observed, twenty_events
+from tests.support.journals import HOST, Place, completed, intended, note, observed, twenty_events
 from tests.support.torture import rounds
 
 COUNT = "SELECT count(*) FROM event"
@@ -70,6 +72,26 @@ def test_rows_say_what_the_events_say(place: Place) -> None:
         (e.stream, e.seq, e.id, e.kind, e.incident, e.host and e.host.name, e.idem, e.line)
         for e in events
     ]
+
+
+def test_data_is_the_lines_own_data_and_the_parts_are_the_line(place: Place) -> None:
+    """Whatever the words say: a quote inside a text is escaped, and only names have bare ones."""
+    tricky = '","data":{"x":1},"host":{"fingerprint":"f","name":"n"},"id":"y'
+    for host in (HOST, HostRef(tricky, "f"), None):
+        with place.open() as journal:
+            new = NewEvent(IncidentNoted(text=tricky), host=host, cause=tricky, incident=tricky)
+            journal.append(new, note('"'), intended("c" + str(host)[-9:], host=host))
+    rows = Reader.open(place.path).query("SELECT data, line, line -> '$.data' FROM event").rows
+    assert [json.loads(str(data)) for data, _, _ in rows] == [
+        json.loads(str(line))["data"] for _, line, _ in rows
+    ]
+    assert place.verify().status == "intact"
+    nested = '{"actor":1,"data":{"a":{},"host":{"fingerprint":"","name":""}},"id":"z","v":1}'
+    for line in (nested, nested.replace('},"id"', ',"z":"w"},"id"'), "", "{}", '{"id":"x"}'):
+        head, data, tail = parted(line)
+        assert head + (data or "") + tail == line
+        if data is not None:
+            assert json.loads(data) == json.loads(line)["data"]
 
 
 def test_the_views_answer_an_auditors_questions(place: Place) -> None:

@@ -32,7 +32,7 @@ def test_a_snapshot_is_intact_against_the_anchor_and_nothing_without_it(place: P
 @pytest.mark.parametrize(
     ("sql", "code"),
     [
-        ("UPDATE event SET line = replace(line, 'never', 'nevar')", "INDEX_DIFFERS"),
+        ("UPDATE event SET data = replace(data, 'never', 'nevar')", "INDEX_DIFFERS"),
         ("UPDATE event SET host = 'other' WHERE seq = 4", "INDEX_DIFFERS"),
         ("DELETE FROM event WHERE seq = 4", "INDEX_DIFFERS"),
         ("DELETE FROM event WHERE seq > 8", "ROLLBACK"),

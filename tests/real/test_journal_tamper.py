@@ -326,7 +326,10 @@ def test_swapped_and_missing_blobs_are_found(place: Place) -> None:
 @pytest.mark.parametrize(
     "sql",
     [
-        "UPDATE event SET line = replace(line, 'never', 'nevar') WHERE seq = ?",
+        "UPDATE event SET data = replace(data, 'never', 'nevar') WHERE seq = ?",
+        "UPDATE event SET head = head || left(data, 1), data = data[2:] WHERE seq = ?",
+        "UPDATE event SET data = concat(data, left(tail, 1)), tail = tail[2:] WHERE seq = ?",
+        "UPDATE event SET head = concat(head, data), data = NULL WHERE seq = ?",
         "UPDATE event SET leaf = 'x'::BLOB WHERE seq = ?",
         "UPDATE event SET kind = 'heartbeat' WHERE seq = ?",
         "UPDATE event SET exit_status = 7 WHERE seq = ?",
