@@ -153,7 +153,8 @@ def test_a_table_that_is_not_there_is_answered_with_the_nearest(who: User, tmp_p
     said = who.run("query", "select * from zqx")
     said.refused(2, "zqx does not exist", "the index has")
     assert "did you mean" not in said.err
-    who.run("query", "select nothing from event").refused(2, "nothing")
+    who.run("query", "select kidn from event").refused(2, "kidn", 'Candidate bindings: "kind"')
+    who.run("query", "select e.kidn from event e").refused(2, "kidn", '"kind"')
 
 
 def test_an_answer_leaves_in_every_form(who: User, tmp_path: Path) -> None:
