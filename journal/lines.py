@@ -108,7 +108,12 @@ def parse(line: bytes) -> JsonObject:
         LineProfileError: Not JSON, not an object, or JSON in another form (spaces, key order,
             duplicate keys, floats).
     """
-    value = loads(line)
+    try:
+        value = orjson.loads(line)
+    except orjson.JSONDecodeError:
+        value = loads(line)  # which says why
+    if not isinstance(value, dict):
+        raise LineProfileError("the line is not a JSON object")
     if canonical(value) != line:
         raise LineProfileError("the line is not the canonical form of its own value")
     return value
