@@ -23,6 +23,7 @@ LayerKind = Literal["pct", "docker", "sudo", "nsenter"]
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}")
 _LABEL = re.compile(r"[A-Za-z0-9][A-Za-z0-9._=-]{0,62}")
+_LABEL_CHARS = 63  # RFC 1035, section 2.3.4
 # What each layer's argument may be: no leading dash, so that it can never be read as an option.
 _LAYER_ARGUMENTS: Mapping[str, re.Pattern[str]] = {
     "pct": re.compile(r"[1-9][0-9]{2,8}"),
@@ -81,6 +82,13 @@ class Layer(BaseModel):
                 f"layer {text!r} is not known: write pct:ID, docker:NAME, sudo[:USER] or"
                 " nsenter:PID, for example pct:200"
             ) from None
+
+
+def _is_word(text: str) -> bool:
+    """Whether it can be an address or a user: printable, no space, no part that DNS cannot ask."""
+    parts = text.removesuffix(".").split(".")
+    fits = all(0 < len(part) <= _LABEL_CHARS for part in parts)
+    return fits and text.isprintable() and not re.search(r"\s", text)
 
 
 def fingerprint_of(host_key: str) -> str:
@@ -143,6 +151,9 @@ class Host(BaseModel):
             raise ValueError(f"name {self.name!r} must be letters, digits, dot, dash, underscore")
         if self.transport == "ssh" and (not self.address or self.address.startswith("-")):
             raise ValueError(f'host {self.name} has no address: write address = "HOST or IP"')
+        for name, value in (("address", self.address), ("user", self.user)):
+            if self.transport == "ssh" and not _is_word(value):
+                raise ValueError(f"host {self.name}: {name} {value!r} is no name or number")
         if any(not _LABEL.fullmatch(label) for label in self.labels):
             raise ValueError(f"host {self.name}: labels are letters, digits and . _ = -")
         for line in (*self.host_ca, *([] if self.host_key is None else [self.host_key])):

@@ -10,6 +10,7 @@ from agentops.cli.doors import open_door
 from agentops.cli.policies import policy_for
 from agentops.cli.printing import emit, say
 from agentops.cli.status import Status
+from agentops.cli.values import job, pid
 from agentops.commands.adopting import job_entry, job_name
 from agentops.commands.base import Observation
 from agentops.commands.inspecting import InspectProcess, ProcessInspected
@@ -25,8 +26,10 @@ def register(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") ->
     """Add the command."""
     adopt = commands.add_parser("adopt", help="a job entry from a process that already runs")
     adopt.add_argument("--host", required=True, metavar="NAME")
-    adopt.add_argument("--pid", required=True, type=int)
-    adopt.add_argument("--name", metavar="JOB", help="the job's name (default: its script's)")
+    adopt.add_argument("--pid", required=True, type=pid)
+    adopt.add_argument(
+        "--name", metavar="JOB", type=job, help="the job's name (default: its script's)"
+    )
     adopt.add_argument("--write", action="store_true", help="append it to the policy file")
     add_json_option(adopt)
     add_journal_option(adopt)

@@ -20,6 +20,7 @@ from agentops.cli.context import (
 from agentops.cli.playing import (
     add_play_options,
     play,
+    play_options,
     reparse_all,
     reparsed_value,
     tell_reparsed,
@@ -31,6 +32,7 @@ from agentops.config import Settings
 from agentops.errors import UsageError
 from agentops.policy import PolicyConfig, Recomputed, recompute
 from journal import KeyStore, Reader, Verification, verify
+from journal.anchors import FileAnchor
 from journal.bundle_check import bundled_journal, is_bundle, verify_bundle
 from journal.errors import JournalError
 from journal.layout import Layout, read_format
@@ -134,10 +136,13 @@ def _verify_bundle(arguments: argparse.Namespace, settings: Settings, path: Path
 
 
 def _key(arguments: argparse.Namespace, settings: Settings) -> str | None:
-    given: str | None = arguments.key or settings.journal_key
-    if given is not None and Path(given).is_file():
+    given: str | None = settings.journal_key if arguments.key is None else arguments.key
+    if given is None or not Path(given).is_file():
+        return given
+    try:
         return Path(given).read_text(encoding="utf-8").strip()
-    return given
+    except UnicodeDecodeError:
+        raise UsageError(f"--key {given}: holds no key line; it is no UTF-8 text") from None
 
 
 def _trusted(arguments: argparse.Namespace, settings: Settings, *, own: bool) -> str | None:
@@ -166,6 +171,9 @@ def _verified(arguments: argparse.Namespace, settings: Settings, path: Path) -> 
     for anchor in arguments.anchor or ():
         if not anchor.is_file():
             raise UsageError(f"--anchor {anchor}: no such file")
+        notes = FileAnchor(anchor).notes()
+        if notes and all(note.fault for note in notes):
+            raise UsageError(f"--anchor {anchor}: holds no anchor; give the file of copied seals")
     anchors = arguments.anchor
     if is_snapshot(path):
         keys = KeyStore(settings.places.keys)
@@ -253,6 +261,8 @@ def _tell_trust(
 def _replay(arguments: argparse.Namespace) -> Status:
     settings = settings_for(arguments)
     path, modes = _path_and_modes(arguments.words, settings)
+    if "play" not in modes and (unused := play_options(arguments)):
+        raise UsageError(f"{unused}: is for the mode play; add play, or leave it out")
     config = None if arguments.policy is None else read_policy_file(arguments.policy)
     verification = _verified(arguments, settings, path) if "verify" in modes else None
     recomputed = None

@@ -22,6 +22,7 @@ from agentops.cli.policies import shipped_text
 from agentops.cli.printing import console, emit
 from agentops.cli.simulating import add_simulate
 from agentops.cli.status import Status
+from agentops.cli.values import natural, positive, scale
 from agentops.errors import UsageError
 
 # Durations of the scenario files count as seconds at scale 1; a fifth keeps one seed short.
@@ -35,33 +36,24 @@ def register(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") ->
     verbs = bench.add_subparsers(metavar="WHAT", required=True)
     stop = verbs.add_parser("stop", help="stop real jobs in real trouble; count harm first")
     stop.add_argument("scenario", nargs="*", metavar="SCENARIO", help="S05, … (default: all)")
-    stop.add_argument("--seeds", type=_positive, default=1, metavar="N", help="seeds 0 to N-1 (1)")
-    stop.add_argument("--seed", type=int, metavar="K", help="this one seed, to see it again")
+    stop.add_argument("--seeds", type=positive, default=1, metavar="N", help="seeds 0 to N-1 (1)")
+    stop.add_argument("--seed", type=natural, metavar="K", help="this one seed, to see it again")
     stop.add_argument("--pairs", action="store_true", help="two scenarios at once, all that fit")
     stop.add_argument("--scenarios", type=Path, metavar="DIR", help="a folder of TOML files")
     stop.add_argument(
         "--baseline", choices=sorted(BASELINES), metavar="B", help=f"{', '.join(BASELINES)}"
     )
-    stop.add_argument("--time-scale", type=float, default=SCALE, metavar="X", help=f"({SCALE})")
-    stop.add_argument("--side-by-side", type=_positive, metavar="N", help="runs at a time")
+    stop.add_argument("--time-scale", type=scale, default=SCALE, metavar="X", help=f"({SCALE})")
+    stop.add_argument("--side-by-side", type=positive, metavar="N", help="runs at a time")
     add_json_option(stop)
     stop.set_defaults(run=_stop)
     add_agent(verbs)
     add_simulate(verbs)
 
 
-def _positive(text: str) -> int:
-    value = int(text)
-    if value < 1:
-        raise argparse.ArgumentTypeError(f"{text!r} must be 1 or more")
-    return value
-
-
 def _stop(arguments: argparse.Namespace) -> Status:
     if isolation() == "none":
         raise UsageError("bench stop: needs PID namespaces (unshare, nsenter); run it as root")
-    if not 0 < arguments.time_scale <= 10:  # noqa: PLR2004 - slower than that is a mistake
-        raise UsageError(f"--time-scale {arguments.time_scale:g}: give a number in (0, 10]")
     scenarios = _scenarios(arguments)
     seeds = range(arguments.seeds) if arguments.seed is None else (arguments.seed,)
     out = console(to_stderr=True)

@@ -15,6 +15,7 @@ from agentops.cli.context import add_json_option
 from agentops.cli.policies import shipped_text
 from agentops.cli.printing import console, emit
 from agentops.cli.status import Status
+from agentops.cli.values import positive, rate, scale
 from agentops.errors import UsageError
 
 _SCALE = 0.2
@@ -35,11 +36,11 @@ def add_agent(verbs: "argparse._SubParsersAction[argparse.ArgumentParser]") -> N
     parser.add_argument(
         "--with", dest="surface", choices=(*_SURFACES, "both"), default="both", help="(both)"
     )
-    parser.add_argument("--seeds", type=int, default=1, metavar="N", help="seeds 0 to N-1 (1)")
+    parser.add_argument("--seeds", type=positive, default=1, metavar="N", help="seeds 0 to N-1 (1)")
     parser.add_argument(
-        "--limit-s", type=float, default=_LIMIT_S, metavar="S", help=f"per run ({_LIMIT_S:g})"
+        "--limit-s", type=rate, default=_LIMIT_S, metavar="S", help=f"per run ({_LIMIT_S:g})"
     )
-    parser.add_argument("--time-scale", type=float, default=_SCALE, metavar="X", help=f"({_SCALE})")
+    parser.add_argument("--time-scale", type=scale, default=_SCALE, metavar="X", help=f"({_SCALE})")
     add_json_option(parser)
     parser.set_defaults(run=_agent)
 
@@ -53,8 +54,6 @@ def fits_typed_work(written: Written) -> bool:
 def _agent(arguments: argparse.Namespace) -> Status:
     if isolation() == "none":
         raise UsageError("bench agent: needs PID namespaces (unshare, nsenter); run it as root")
-    if arguments.seeds < 1 or arguments.limit_s <= 0 or not 0 < arguments.time_scale <= 10:  # noqa: PLR2004 - slower than that is a mistake
-        raise UsageError("bench agent: --seeds from 1, --limit-s above 0, --time-scale in (0, 10]")
     known = tuple(each for each in shipped() if fits_typed_work(each))
     scenarios = chosen(known, arguments.scenario)
     out = console(to_stderr=True)

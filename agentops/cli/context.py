@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from agentops.cli.printing import is_text
 from agentops.config import Settings, load_settings
 from agentops.errors import UsageError
 from journal import Actor, Journal, JournalError, KeyStore, NewEvent, Reader, SystemClock
@@ -34,10 +35,20 @@ def add_json_option(parser: argparse.ArgumentParser) -> None:
 
 
 def settings_for(arguments: argparse.Namespace) -> Settings:
-    """The settings in force for these arguments."""
-    return load_settings(
+    """The settings in force for these arguments.
+
+    Raises:
+        UsageError: the journal's path is not text, by which its index could be named.
+    """
+    settings = load_settings(
         environ=os.environ, cwd=Path.cwd(), journal=getattr(arguments, "journal", None)
     )
+    if not is_text(str(settings.journal)):
+        raise UsageError(
+            f"{settings.origins['journal']} {str(settings.journal)!r} is not UTF-8; choose a place"
+            " that is"
+        )
+    return settings
 
 
 def actor() -> Actor:

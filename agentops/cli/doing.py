@@ -88,6 +88,8 @@ def _do(arguments: argparse.Namespace) -> Status:
         if arguments.hosts is not None
         else (settings.inventory.get(arguments.host),)
     )
+    if arguments.save is not None and arguments.save.is_dir():
+        raise UsageError(f"--save {arguments.save}: is a folder; name a file")
     host = hosts[0]
     if arguments.plan:
         if len(hosts) > 1:

@@ -18,10 +18,13 @@ from agentops.cli.context import (
 )
 from agentops.cli.printing import emit, say
 from agentops.cli.status import Status
+from agentops.cli.values import words
 from agentops.errors import UsageError
 from journal import KeyStore, Reader
+from journal.anchors import Anchor, anchor_at
 from journal.bundle import export_bundle
 from journal.proving import prove
+from journal.seals import read_notes
 from journal.snapshot import snapshot
 from journal.trail import write_trail
 from journal.upkeep import redact, rotate_key
@@ -50,7 +53,7 @@ def register_upkeep(journal: "argparse._SubParsersAction[argparse.ArgumentParser
     )
     redacting.add_argument("event", metavar="EVENT", help="id, unambiguous prefix, or [STREAM:]SEQ")
     redacting.add_argument("output", metavar="OUTPUT", help="stdout, stderr, observation, …")
-    redacting.add_argument("--reason", required=True, metavar="TEXT")
+    redacting.add_argument("--reason", required=True, type=words, metavar="TEXT", help="why")
     redacting.set_defaults(run=_redact)
     anchoring = journal.add_parser("anchor", help="send copies of seals to one more place")
     anchoring.add_argument("place", metavar="PLACE", help="a file, ssh:HOST:PATH, or git:FOLDER")
@@ -132,6 +135,13 @@ def _anchor(arguments: argparse.Namespace) -> Status:
         if Path(place).resolve().is_relative_to(reader.layout.root.resolve()):
             raise UsageError(f"anchor {place!r} lies inside the journal; choose a place outside it")
         place = str(Path(place).resolve())
+    anchor = anchor_at(place)
+    _require_anchors(anchor)
+    with open_journal(settings) as journal:
+        journal.seal()
+    # A place that does not take the newest seal is not remembered.
+    for newest in list(read_notes(reader.layout.seals))[-1:]:
+        anchor.send(newest.note)
     keys = KeyStore(settings.places.keys)
     keys.pin(reader.journal_id, key=keys.key_for(reader.journal_id).public, anchor=place)
     with open_journal(settings) as journal:
@@ -141,6 +151,18 @@ def _anchor(arguments: argparse.Namespace) -> Status:
     else:
         say(f"seals go to {place} from now on; the first covers {head.size} events")
     return Status.YES
+
+
+def _require_anchors(anchor: Anchor) -> None:
+    """Let nothing be appended to a file of somebody else's.
+
+    Raises:
+        UsageError: what lies at the place is something else than anchors.
+        AnchorFailed: it cannot be read.
+    """
+    there = anchor.notes()
+    if there and all(note.fault for note in there):
+        raise UsageError(f"anchor {anchor.place!r} holds something else; choose a new file")
 
 
 def _prove(arguments: argparse.Namespace) -> Status:

@@ -91,6 +91,10 @@ def _add(arguments: argparse.Namespace) -> Status:
             f"host {arguments.name!r} is in the inventory already; remove its table from"
             f" {place_of(settings)} first"
         )
+    for name in ("key", "certificate"):
+        path = getattr(arguments, name)
+        if path is not None and not path.expanduser().is_file():
+            raise UsageError(f"--{name} {path}: no such file")
     host = _host(arguments)
     if host.jump is not None:
         settings.inventory.get(host.jump)
@@ -142,8 +146,12 @@ def _authorities(path: Path | None) -> tuple[str, ...]:
     try:
         lines = path.read_text(encoding="utf-8").splitlines()
     except (OSError, UnicodeDecodeError) as error:
-        raise UsageError(f"--host-ca {path}: cannot be read: {error}") from error
-    return tuple(" ".join(line.split()[:2]) for line in lines if line.strip())
+        reason = getattr(error, "strerror", None) or "it is no UTF-8 text"
+        raise UsageError(f"--host-ca {path}: cannot be read: {reason}") from error
+    keys = tuple(" ".join(line.split()[:2]) for line in lines if line.strip())
+    if not keys:
+        raise UsageError(f"--host-ca {path}: holds no public key; then nobody vouches for the host")
+    return keys
 
 
 def _pin(arguments: argparse.Namespace) -> Status:

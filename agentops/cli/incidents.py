@@ -16,6 +16,7 @@ from agentops.cli.context import (
 from agentops.cli.printing import console, emit, local_time, say
 from agentops.cli.status import Status
 from agentops.cli.summaries import summary
+from agentops.cli.values import words
 from agentops.errors import UsageError
 from journal import NewEvent, SystemClock
 from journal.events import IncidentClosed, IncidentNoted, IncidentOpened, Payload
@@ -27,7 +28,7 @@ def register(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") ->
     actions = commands.add_parser("incident", help="troubles: open, list, show, close, note")
     incident = actions.add_subparsers(metavar="ACTION", required=True)
     opening = incident.add_parser("open", help="open one; prints its id")
-    opening.add_argument("title", metavar="TITLE", help="what is wrong, in a few words")
+    opening.add_argument("title", metavar="TITLE", type=words, help="what is wrong, in a few words")
     opening.add_argument("--job", metavar="JOB", help="the job that it is about")
     opening.set_defaults(run=_open)
     listing = incident.add_parser("list", help="all, oldest first")
@@ -37,11 +38,13 @@ def register(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") ->
     showing.set_defaults(run=_show)
     closing = incident.add_parser("close", help="close one by hand: it is handed over to you")
     closing.add_argument("incident", metavar="ID", help="or an unambiguous prefix")
-    closing.add_argument("--reason", required=True, metavar="TEXT", help="why; it is quoted")
+    closing.add_argument(
+        "--reason", required=True, type=words, metavar="TEXT", help="why; it is quoted"
+    )
     closing.set_defaults(run=_close)
     noting = incident.add_parser("note", help="add a remark; it is quoted, never believed")
     noting.add_argument("incident", metavar="ID", help="or an unambiguous prefix")
-    noting.add_argument("text", metavar="TEXT", help="the remark")
+    noting.add_argument("text", metavar="TEXT", type=words, help="the remark")
     noting.set_defaults(run=_note)
     for parser in (opening, listing, showing, closing, noting):
         add_json_option(parser)

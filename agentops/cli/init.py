@@ -58,6 +58,8 @@ def _init(arguments: argparse.Namespace) -> Status:
     for path in (settings_file, policy_file):
         if path.exists():
             raise UsageError(f"{path} is there already; edit it, or remove it first")
+    if folder.exists() and not folder.is_dir():
+        raise UsageError(f"FOLDER {folder} is a file; name a folder, there or to be made")
     folder.mkdir(parents=True, exist_ok=True)
     arguments.journal = folder / "ops.journal"
     settings = settings_for(arguments)

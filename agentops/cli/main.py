@@ -13,8 +13,9 @@ from pathlib import Path
 from types import FrameType
 from typing import NoReturn
 
+from agentops.cli.printing import is_text, one_line
 from agentops.cli.status import Status
-from agentops.errors import AgentopsError
+from agentops.errors import AgentopsError, UsageError
 from journal import JournalError
 
 # Which module of this package adds which commands. Only the module of the command that was typed
@@ -50,7 +51,7 @@ class _OneLineParser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         """Print one line and exit with the status of a usage error."""
-        sys.stderr.write(f"{self.prog}: {message} (see {self.prog} --help)\n")
+        sys.stderr.write(f"{self.prog}: {one_line(message)} (see {self.prog} --help)\n")
         sys.exit(Status.USAGE)
 
 
@@ -76,10 +77,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     arguments = build_parser(next(iter(words), None)).parse_args(words)
     status: int = Status.NO_READER  # until the command has said its own
     try:
+        _require_text(arguments)
         status = arguments.run(arguments)
         sys.stdout.flush()
     except (AgentopsError, JournalError) as error:
-        sys.stderr.write(f"agentops: {error}\n")
+        sys.stderr.write(f"agentops: {one_line(str(error))}\n")
         return Status.USAGE
     except BrokenPipeError:
         # The reader of our output left: point stdout at nothing, so that the exit flush is quiet.
@@ -88,12 +90,20 @@ def main(argv: Sequence[str] | None = None) -> int:
         if error.filename is None:
             raise
         # A disk or a permission, not a bug: what failed and where is all that a user can use.
-        sys.stderr.write(f"agentops: {error.filename}: {error.strerror}\n")
+        sys.stderr.write(f"agentops: {one_line(f'{error.filename}: {error.strerror}')}\n")
         return Status.USAGE
     except KeyboardInterrupt:
         sys.stderr.write("agentops: interrupted; the journal holds what was done\n")
         return 128 + ended_by[0] if ended_by else Status.INTERRUPTED
     return status
+
+
+def _require_text(arguments: argparse.Namespace) -> None:
+    """Refuse words that are not UTF-8: no event could hold them. A path may be any bytes."""
+    for name, value in vars(arguments).items():
+        for each in value if isinstance(value, list) else (value,):
+            if isinstance(each, str) and not is_text(each):
+                raise UsageError(f"{name} {each!r} is not UTF-8; write it so")
 
 
 def _end_in_order() -> list[int]:

@@ -12,8 +12,10 @@ import threading
 
 from pydantic import JsonValue, ValidationError
 
+from agentops.cli.context import resolve_incident
 from agentops.cli.player import Player, watch
 from agentops.cli.printing import say
+from agentops.cli.values import rate, seconds
 from agentops.commands import COMMANDS, Completed
 from agentops.commands.base import Malformed
 from agentops.errors import UsageError
@@ -24,18 +26,27 @@ from reports.replay import GAP_MAX_S, Recorded, Reparsed, cast, frames, reparse
 def add_play_options(parser: argparse.ArgumentParser) -> None:
     """Options of ``replay play``."""
     parser.add_argument("--incident", metavar="ID", help="play: this incident alone")
-    parser.add_argument(
-        "--speed", type=float, default=1.0, metavar="N", help="play: N times faster"
-    )
+    parser.add_argument("--speed", type=rate, default=1.0, metavar="N", help="play: N times faster")
     parser.add_argument(
         "--from",
         dest="start",
-        type=float,
+        type=seconds,
         default=0.0,
         metavar="S",
         help="play: begin after S seconds",
     )
     parser.add_argument("--cast", metavar="FILE", help="play: write an asciicast v3 file instead")
+
+
+def play_options(arguments: argparse.Namespace) -> str:
+    """The options of ``play`` that were given, as typed; empty for none."""
+    given = {
+        "--incident": arguments.incident is not None,
+        "--speed": arguments.speed != 1,
+        "--from": arguments.start != 0,
+        "--cast": arguments.cast is not None,
+    }
+    return ", ".join(name for name, there in given.items() if there)
 
 
 def parse(recorded: Recorded) -> tuple[int, JsonValue] | None:
@@ -105,21 +116,21 @@ def play(reader: Reader, arguments: argparse.Namespace) -> None:
     """Show the session in this terminal, or write it as an asciicast.
 
     Raises:
-        UsageError: a speed that is not positive, or a file that cannot be written.
+        UsageError: no such incident, or a file that cannot be written.
     """
-    if arguments.speed <= 0:
-        raise UsageError(f"--speed {arguments.speed}: give a number above nought")
+    given = arguments.incident
+    incident = None if given is None else resolve_incident(reader, given)
     if arguments.cast is not None:
-        _write(arguments.cast, cast(reader, incident=arguments.incident))
+        _write(arguments.cast, cast(reader, incident=incident))
         return
     if sys.stdin.isatty() and sys.stdout.isatty():
-        player = Player(tuple(frames(reader, incident=arguments.incident)), arguments.speed)
+        player = Player(tuple(frames(reader, incident=incident)), arguments.speed)
         player.seek(arguments.start)
         watch(player)
         return
     pause = threading.Event()  # nothing sets it: waiting on it is a pause that Ctrl-C ends
     real = 0.0
-    for frame in frames(reader, incident=arguments.incident):
+    for frame in frames(reader, incident=incident):
         real += frame.real_s if frame.code == "o" else 0.0
         if frame.code != "o" or real < arguments.start:
             continue

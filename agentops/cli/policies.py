@@ -29,8 +29,10 @@ def read_policy_file(path: Path) -> PolicyConfig:
     """
     try:
         text = path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise ConfigError(f"{path}: cannot be read: {error}") from error
+    except OSError as error:
+        raise ConfigError(f"{path}: cannot be read: {error.strerror}") from error
+    except UnicodeDecodeError as error:
+        raise ConfigError(f"{path}: cannot be read: it is no UTF-8 text") from error
     return parse_policy(text, str(path))
 
 

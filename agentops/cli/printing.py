@@ -44,6 +44,28 @@ def local_time(ts_us: int) -> str:
     return moment.strftime("%Y-%m-%d %H:%M:%S.%f")[:-3] + moment.strftime("%z")
 
 
+def is_text(text: str) -> bool:
+    r"""Whether it can be written as UTF-8; an argument in other bytes has lone surrogates.
+
+    >>> is_text("caf\udce9")
+    False
+    """
+    return not any("\ud800" <= char <= "\udfff" for char in text)
+
+
+def one_line(text: str, limit: int = 600) -> str:
+    r"""The text as one line that no value in it can break, forge or flood; both ends stay.
+
+    >>> one_line("no journal is at a\nb")
+    'no journal is at a\\nb'
+    """
+    safe = "".join(
+        char if char.isprintable() else char.encode("unicode_escape").decode() for char in text
+    )
+    half = limit // 2
+    return safe if len(safe) <= limit else f"{safe[:half]} … {safe[-half:]}"
+
+
 def shown(data: bytes, limit: int = 4_000) -> str:
     r"""Bytes of a host as text that cannot move a cursor or forge a line.
 

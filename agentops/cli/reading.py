@@ -22,6 +22,7 @@ from agentops.cli.context import (
 from agentops.cli.printing import console, emit, local_time, say, shown
 from agentops.cli.status import Status
 from agentops.cli.summaries import summary
+from agentops.cli.values import positive
 from agentops.errors import UsageError
 from journal import Event, Reader, Shredded, SystemClock
 from journal.kinds import PAYLOADS
@@ -42,7 +43,7 @@ def register(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") ->
     log.add_argument(
         "--since", metavar="WHEN", help="an instant (ISO 8601) or an age: 90s, 15m, 2h, 3d"
     )
-    log.add_argument("--limit", type=int, metavar="N", help="only the last N")
+    log.add_argument("--limit", type=positive, metavar="N", help="only the last N")
     log.add_argument("--follow", action="store_true", help="go on as events come, until Ctrl-C")
     add_json_option(log)
     add_journal_option(log)
@@ -75,8 +76,6 @@ def _log(arguments: argparse.Namespace) -> Status:
     settings = settings_for(arguments)
     reader = open_reader(settings)
     kinds = _kinds(arguments.kind)
-    if arguments.limit is not None and arguments.limit < 1:
-        raise UsageError(f"--limit {arguments.limit}: must be at least 1")
     since = None if arguments.since is None else _instant(arguments.since)
     incident = None if arguments.incident is None else resolve_incident(reader, arguments.incident)
     tail = Tail(reader.layout)
@@ -90,6 +89,8 @@ def _log(arguments: argparse.Namespace) -> Status:
         emit({"events": [json.loads(event.line) for event in events]})
         return Status.YES
     _print_events(events, as_json=arguments.json)
+    if not events and not arguments.follow:
+        say("no event fits")  # nothing on stdout could as well be a reader that failed
     seen = {event.id for event in events}
     while arguments.follow:
         sys.stdout.flush()
@@ -227,14 +228,14 @@ def _kinds(given: list[str] | None) -> list[str] | None:
 
 def _instant(text: str) -> int:
     """Microseconds since 1970 of an ISO instant, or of an age before now."""
-    if text[:-1].isdigit() and text[-1] in _UNITS:
-        age = timedelta(**{_UNITS[text[-1]]: int(text[:-1])})
-        return SystemClock().wall_us() - int(age.total_seconds() * 1_000_000)
     try:
+        if text[-1:] in _UNITS and text[:-1].isdecimal():
+            age = timedelta(**{_UNITS[text[-1]]: int(text[:-1])})
+            return SystemClock().wall_us() - int(age.total_seconds() * 1_000_000)
         moment = datetime.fromisoformat(text)
-    except ValueError:
+        aware = moment if moment.tzinfo else moment.astimezone()
+    except (ValueError, OverflowError):
         raise UsageError(
             f"--since {text!r}: write an instant (2026-05-01T10:00+02:00) or an age (2h)"
         ) from None
-    aware = moment if moment.tzinfo else moment.astimezone()
     return int(aware.astimezone(UTC).timestamp() * 1_000_000)

@@ -15,12 +15,16 @@ from agentops.cli.printing import emit, say
 from agentops.cli.reporting import overrides, rendered
 from agentops.cli.status import Status
 from agentops.cli.summaries import summary
+from agentops.cli.values import port
 from agentops.config import Settings
+from agentops.errors import UsageError
 from agentops.recover import read_sources
 from agentops.server.desk import Ground
 from agentops.server.formats import Format, listed
 from agentops.server.serving import serve_http, serve_streams, token_in
 from journal import Journal, SystemClock
+
+_PORT = 8775
 
 
 def register(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
@@ -29,7 +33,7 @@ def register(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") ->
     serving.add_argument(
         "--http", action="store_true", help="over HTTP on 127.0.0.1, not standard streams"
     )
-    serving.add_argument("--port", type=int, default=8775, metavar="N", help="0: a free one")
+    serving.add_argument("--port", type=port, metavar="N", help=f"({_PORT}; 0: a free one)")
     serving.add_argument(
         "--token-file", type=Path, metavar="FILE", help="bearer token (default: made, state folder)"
     )
@@ -49,6 +53,8 @@ def register(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") ->
 
 
 def _mcp(arguments: argparse.Namespace) -> Status:
+    if not arguments.http and (arguments.port, arguments.token_file) != (None, None):
+        raise UsageError("--port and --token-file are for --http; over standard streams is neither")
     settings = settings_for(arguments)
     person = f"{getpass.getuser()}@{os.uname().nodename}"
     os.environ.setdefault("AGENTOPS_ACTOR", "agent:mcp")
@@ -62,7 +68,7 @@ def _mcp(arguments: argparse.Namespace) -> Status:
         asyncio.run(
             serve_http(
                 ground,
-                port=arguments.port,
+                port=_PORT if arguments.port is None else arguments.port,
                 token=token,
                 ready=lambda address: say(f"serving {address}; the bearer token is in {path}"),
             )

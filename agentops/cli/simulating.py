@@ -9,7 +9,7 @@ from agentops.cli.context import add_json_option
 from agentops.cli.policies import read_policy_file, shipped_text
 from agentops.cli.printing import console, emit
 from agentops.cli.status import Status
-from agentops.errors import UsageError
+from agentops.cli.values import natural, positive
 from agentops.policy import parse_policy
 
 _TELL_EVERY = 1_000
@@ -20,14 +20,16 @@ def add_simulate(verbs: "argparse._SubParsersAction[argparse.ArgumentParser]") -
     parser = verbs.add_parser(
         "simulate", help="run loop, executor and journal in simulated worlds; no host needed"
     )
-    parser.add_argument("--seeds", type=int, default=1_000, metavar="N", help="how many (1000)")
-    parser.add_argument("--first", type=int, default=0, metavar="K", help="the first seed (0)")
-    parser.add_argument("--seed", type=int, metavar="K", help="this one seed, told in full")
+    parser.add_argument(
+        "--seeds", type=positive, default=1_000, metavar="N", help="how many (1000)"
+    )
+    parser.add_argument("--first", type=natural, default=0, metavar="K", help="the first seed (0)")
+    parser.add_argument("--seed", type=natural, metavar="K", help="this one seed, told in full")
     parser.add_argument(
         "--alone", action="store_true", help="the engine without executor and journal; faster"
     )
     parser.add_argument("--policy", type=Path, metavar="FILE", help="rules to run under (shipped)")
-    parser.add_argument("--side-by-side", type=int, metavar="N", help="processes (all cores)")
+    parser.add_argument("--side-by-side", type=positive, metavar="N", help="processes (all cores)")
     add_json_option(parser)
     parser.set_defaults(run=_simulate)
 
@@ -41,8 +43,6 @@ def _simulate(arguments: argparse.Namespace) -> Status:
     if arguments.seed is not None:
         seeds = range(arguments.seed, arguments.seed + 1)
     side_by_side = arguments.side_by_side or os.cpu_count() or 1
-    if not seeds or side_by_side < 1:
-        raise UsageError("bench simulate: --seeds and --side-by-side must be 1 or more")
     if len(seeds) == 1:
         side_by_side = 1
     tally = SeedTally()

@@ -5,6 +5,7 @@ All three read the journal and nothing else of the world but the file that is gi
 
 import argparse
 import sys
+from collections.abc import Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -14,6 +15,7 @@ from agentops.cli.context import (
     add_json_option,
     open_reader,
     record_reading,
+    resolve_incident,
     settings_for,
 )
 from agentops.cli.printing import emit, say
@@ -69,10 +71,14 @@ def _lint(arguments: argparse.Namespace) -> Status:
     settings = settings_for(arguments)
     earlier = [_read(path, "--earlier") for path in arguments.earlier or ()]
     text = _read(arguments.report, "REPORT")
+    if not text.strip():
+        raise UsageError(f"REPORT {arguments.report}: is empty; there is nothing to hold")
+    reader = open_reader(settings)
+    given = arguments.incident
     found = lint(
         text,
-        open_reader(settings),
-        incident=arguments.incident,
+        reader,
+        incident=None if given is None else resolve_incident(reader, given),
         earlier=earlier,
         overrides=overrides(settings),
     )
@@ -84,8 +90,15 @@ def _lint(arguments: argparse.Namespace) -> Status:
             excerpt = " ".join(finding.excerpt.split())[:_EXCERPT_CHARS]
             place = f"{arguments.report}:{finding.line}"
             print(f"{place}: {finding.rule} {finding.message}\n    {excerpt}")  # noqa: T201
-        say(f"{len(found)} findings" if found else "no finding")
+        say(_counted(found))
     return Status.NO if found else Status.YES
+
+
+def _counted(found: Sequence[object]) -> str:
+    """How many findings, in words."""
+    if not found:
+        return "no finding"
+    return "1 finding" if len(found) == 1 else f"{len(found)} findings"
 
 
 def _finding(finding: Finding) -> dict[str, object]:
@@ -120,7 +133,7 @@ def _templates(arguments: argparse.Namespace) -> Status:
     say(
         f"looked at {', '.join(looked)}" if looked else f"no file in {', '.join(map(str, folders))}"
     )
-    say(f"{len(found)} findings" if found else "no finding")
+    say(_counted(found))
     return Status.NO if found else Status.YES
 
 
@@ -149,13 +162,13 @@ def _since_us(given: str | None, reader: Reader) -> int:
     """The beginning of the span: days are counted back from the journal's last event."""
     if given is None:
         return 0
-    if given.endswith("d") and given[:-1].isdigit():
-        last = max((event.ts_us for event in reader.events()), default=0)
-        return last - int(timedelta(days=int(given[:-1])) / timedelta(microseconds=1))
     try:
+        if given.endswith("d") and given[:-1].isdecimal():
+            last = max((event.ts_us for event in reader.events()), default=0)
+            return last - int(timedelta(days=int(given[:-1])) / timedelta(microseconds=1))
         moment = datetime.fromisoformat(given)
-    except ValueError as error:
-        raise UsageError(f"--since {given}: give days (7d) or a date (2026-11-30)") from error
+    except (ValueError, OverflowError):
+        raise UsageError(f"--since {given!r}: give days (7d) or a date (2026-11-30)") from None
     return int((moment.replace(tzinfo=moment.tzinfo or UTC)).timestamp() * 1_000_000)
 
 

@@ -4,6 +4,7 @@ import argparse
 import asyncio
 import json
 import shlex
+import shutil
 import subprocess
 
 from agentops.cli.account import Account
@@ -11,6 +12,7 @@ from agentops.cli.context import add_journal_option, add_json_option, keep_journ
 from agentops.cli.doors import Meant, job_meant, open_door
 from agentops.cli.printing import console, emit, say
 from agentops.cli.status import Status
+from agentops.cli.values import positive
 from agentops.errors import UsageError
 from agentops.executor import Executor
 from agentops.recover import Recovery, Terms, engine_for, recover
@@ -26,9 +28,11 @@ def register(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") ->
     parser = commands.add_parser("watch", help="look at a job again and again; mend it, tell you")
     parser.add_argument("job", metavar="JOB", help="a [job.NAME] of policy.toml")
     parser.add_argument("--host", required=True, metavar="NAME")
-    parser.add_argument("--every", type=int, default=300, metavar="S", help="seconds (300)")
-    parser.add_argument("--rounds", type=int, metavar="N", help="end after N looks")
-    parser.add_argument("--mends", type=int, default=3, metavar="N", help="per hour at most (3)")
+    parser.add_argument("--every", type=positive, default=300, metavar="S", help="seconds (300)")
+    parser.add_argument("--rounds", type=positive, metavar="N", help="end after N looks")
+    parser.add_argument(
+        "--mends", type=positive, default=3, metavar="N", help="per hour at most (3)"
+    )
     parser.add_argument(
         "--notify", metavar="COMMAND", help="gets one JSON object on stdin for each notice"
     )
@@ -39,9 +43,10 @@ def register(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") ->
 
 
 def _watch(arguments: argparse.Namespace) -> Status:
-    bounds = _bounds(arguments)
+    bounds = Rounds(arguments.every, arguments.mends, arguments.rounds, arguments.shadow)
     settings = settings_for(arguments)
     meant = job_meant(settings, arguments.job, arguments.host)
+    _require_program(arguments.notify)
     with keep_journal(settings) as journal:
         executor = open_door(settings, journal, meant.config, actor=engine_for(journal.actor))
         seen = asyncio.run(_rounds(arguments, bounds, meant, executor, journal))
@@ -61,12 +66,20 @@ def _watch(arguments: argparse.Namespace) -> Status:
     return Status.DENIED if handed_over else Status.YES
 
 
-def _bounds(arguments: argparse.Namespace) -> Rounds:
-    for name in ("every", "rounds", "mends"):
-        value = getattr(arguments, name)
-        if value is not None and value < 1:
-            raise UsageError(f"--{name} {value}: must be 1 or more")
-    return Rounds(arguments.every, arguments.mends, arguments.rounds, arguments.shadow)
+def _require_program(command: str | None) -> None:
+    """Whoever is to be told must be tellable: found out now, not in the night.
+
+    Raises:
+        UsageError: the command cannot be split into words, or its program is not there.
+    """
+    if command is None:
+        return
+    try:
+        program = next(iter(shlex.split(command)), "")
+    except ValueError as error:
+        raise UsageError(f"--notify {command!r}: {error}") from None
+    if shutil.which(program) is None:
+        raise UsageError(f"--notify {command!r}: {program!r} is no program that can be run")
 
 
 async def _rounds(

@@ -65,7 +65,8 @@ def _meaning(action: argparse.Action) -> str:
 
 
 def _sentence(text: str) -> str:
-    return text[:1].upper() + text[1:].rstrip(".") + "."
+    whole = text if text.endswith((".", "?")) else text + "."
+    return whole[:1].upper() + whole[1:]
 
 
 def main() -> None:

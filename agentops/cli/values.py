@@ -1,0 +1,89 @@
+"""What the value of one argument may be, as ``argparse`` asks for it.
+
+Each takes the text that was typed and gives the value, or says what is wrong with it. Not here:
+values that need the journal, the inventory or the policy to be judged.
+"""
+
+import argparse
+import math
+import re
+
+_MOST = 1_000_000_000
+_SLOWEST = 10
+
+
+def positive(text: str) -> int:
+    """A whole number from 1 to a thousand million.
+
+    >>> positive("12")
+    12
+    """
+    return _whole(text, 1)
+
+
+def natural(text: str) -> int:
+    """A whole number from 0 to a thousand million."""
+    return _whole(text, 0)
+
+
+def pid(text: str) -> int:
+    """A process id, as Linux counts them."""
+    return _whole(text, 1, 2**22 - 1)
+
+
+def port(text: str) -> int:
+    """A TCP port; 0 is a free one."""
+    return _whole(text, 0, 65_535)
+
+
+def seconds(text: str) -> float:
+    """A span of 0 seconds or more that ends."""
+    return _number(text, zero=True)
+
+
+def rate(text: str) -> float:
+    """A number above nought that is no infinity."""
+    return _number(text, zero=False)
+
+
+def scale(text: str) -> float:
+    """How much slower than real time a staged world may run: a number above 0, 10 at most."""
+    value = rate(text)
+    if value > _SLOWEST:
+        raise argparse.ArgumentTypeError(f"{text!r} is above {_SLOWEST}; a world would take hours")
+    return value
+
+
+def job(text: str) -> str:
+    """The name of a job, as a key of policy.toml without quotes."""
+    if not re.fullmatch(r"[A-Za-z0-9_-]{1,63}", text):
+        raise argparse.ArgumentTypeError(f"{text!r} is not of letters, digits, _ and -, 63 at most")
+    return text
+
+
+def words(text: str) -> str:
+    """What a person says for the record: something at least."""
+    if not text.strip():
+        raise argparse.ArgumentTypeError(f"{text!r} says nothing; it goes on record, so say why")
+    return text
+
+
+def _whole(text: str, least: int, most: int = _MOST) -> int:
+    try:
+        value = int(text)
+    except ValueError:
+        value = least - 1
+    if not least <= value <= most:
+        raise argparse.ArgumentTypeError(f"{text!r} is no whole number from {least} to {most}")
+    return value
+
+
+def _number(text: str, *, zero: bool) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        value = math.nan
+    if not (math.isfinite(value) and (value > 0 or (zero and value == 0))):
+        least = "0 or more" if zero else "above 0"
+        raise argparse.ArgumentTypeError(f"{text!r} is no number {least}")
+    return value
