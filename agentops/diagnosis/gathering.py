@@ -4,10 +4,10 @@ Here: first places, counts and ranks per signature, and which of them the job ou
 roots and cascades (``agentops.diagnosis.diagnose``).
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from agentops.diagnosis.catalogue import BY_ID, CATALOGUE
-from agentops.diagnosis.lines import LogLine
+from agentops.diagnosis.lines import LogLine, undressed
 from agentops.diagnosis.progress import Progress
 from agentops.diagnosis.scan import LineMatch, Scanner
 from agentops.diagnosis.signature import Row, Signature
@@ -150,6 +150,20 @@ class Gathered:
         self.count[UNKNOWN.id] = len(chains)
         ranks = {chain.rank for chain in chains if chain.rank is not None}
         self.ranks[UNKNOWN.id] = ranks
+
+
+def standing_in(lines: Iterable[str]) -> tuple[tuple[LineMatch, int], ...]:
+    """Known signatures that stand at the end of *lines*, with their first place and count.
+
+    For deciding: what the job outlived is left out, and so are exceptions that no signature knows.
+    """
+    gathered = Gathered()
+    for number, line in enumerate(lines, start=1):
+        gathered.line(undressed(line, number))
+    standing = gathered.standing()
+    return tuple(
+        (match, gathered.count[name]) for name, match in standing.items() if name != UNKNOWN.id
+    )
 
 
 def _quoted(text: str, row: Signature) -> bool:

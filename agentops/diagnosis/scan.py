@@ -6,11 +6,11 @@ here: what follows from them (``agentops.diagnosis.diagnose``), nor decoding byt
 """
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from agentops.diagnosis.catalogue import CATALOGUE
-from agentops.diagnosis.lines import LINE_BYTES_MAX, LogLine, undressed
+from agentops.diagnosis.lines import LINE_BYTES_MAX, LogLine
 from agentops.diagnosis.signature import Signature
 
 # An out-of-memory error below these frames struck while kernels were being timed.
@@ -78,12 +78,3 @@ class Scanner:
         if name == "F59" and self._streams:
             return "F58"
         return name
-
-
-def scan_lines(lines: Iterable[str]) -> Iterator[LineMatch]:
-    """The matches in *lines*, at most one a line, in order."""
-    scanner = Scanner()
-    for number, line in enumerate(lines, start=1):
-        found = scanner.look(undressed(line, number))
-        if found is not None:
-            yield found

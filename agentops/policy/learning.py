@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from pydantic import JsonValue
 
-from agentops.diagnosis.scan import scan_lines
+from agentops.diagnosis.gathering import standing_in
 from agentops.policy.devices import FELL, STATUS, fallen_mib
 from agentops.policy.facts import Fact, FactTable, FactValue
 from agentops.policy.ledger import Sample, Tail, Waited
@@ -182,9 +182,10 @@ def _log(facts: FactTable, seen: JsonObject, source: Source) -> Learned:
     text = [line for line in lines if isinstance(line, str)]
     found: dict[str, JsonValue] = {}
     counts: dict[str, int] = {}
-    for match in scan_lines(text):
-        counts[match.signature] = counts.get(match.signature, 0) + 1
-        found.setdefault(match.signature, match.text[:_TEXT_MAX])
+    # A failure that the job outlived is no reason to do anything to it.
+    for match, count in standing_in(text):
+        counts[match.signature] = count
+        found[match.signature] = match.text[:_TEXT_MAX]
     path = _path(seen, source)
     subject = log_subject(path)
     tallies: dict[str, JsonValue] = dict(sorted(counts.items()))

@@ -98,6 +98,8 @@ def test_a_new_start_in_the_same_log_outlives_the_exception() -> None:
     assert root_of(STEPS + uncaught(OOM) + again + MORE) is None
     assert root_of(STEPS + uncaught(OOM) + "step=1\nstep=2\nstep=3\nstep=4\n") is None
     assert root_of(STEPS + uncaught(OOM) + again) == "F01"
+    # Buffered words of an earlier start may stand below as well.
+    assert root_of(uncaught(OOM) + again + MORE) == "F01"
 
 
 def test_a_caught_exception_needs_steps_before_and_after_it() -> None:
@@ -106,6 +108,28 @@ def test_a_caught_exception_needs_steps_before_and_after_it() -> None:
     assert root_of(STEPS + caught(OOM)) == "F01"
     assert root_of(caught(OOM) + MORE) == "F01"
     assert root_of(caught(OOM) + "halving the batch\n" + MORE) is None
+    assert root_of(caught("ValueError: x")) == "exception"
+    assert root_of(caught("ValueError: x") + "retrying in 5 s\n") is None
+
+
+def test_who_caught_an_exception_is_told_by_the_last_traceback_of_its_chain() -> None:
+    """And code that is run from a string is nobody's top level."""
+    during = "\nDuring handling of the above exception, another exception occurred:\n\n"
+    chain = uncaught("ValueError: x") + during + caught("RuntimeError: y")
+    assert root_of(STEPS + chain + MORE) is None
+    chain = caught("ValueError: x") + during + uncaught("RuntimeError: y")
+    assert root_of(STEPS + chain + MORE) == "exception"
+    run = uncaught("ValueError: x").replace("/t.py", "<string>")
+    run = run.replace("ValueError", '  File "/lib.py", line 4, in load\nValueError')
+    assert root_of(STEPS + run + MORE) is None
+
+
+def test_an_exception_that_python_ignores_is_no_failure_but_a_full_disk_is() -> None:
+    """Destructors and logging print tracebacks of their own."""
+    ignored = "Exception ignored in: <function Loader.__del__ at 0x7f>\n"
+    assert root_of(ignored + caught("AssertionError: can only test a child process")) is None
+    assert root_of(ignored + caught("RuntimeError: " + OOM.partition(": ")[2])) is None
+    assert root_of("--- Logging error ---\n" + caught(FULL)) == "F65"
 
 
 def test_what_a_job_outlived_is_told_and_is_no_root() -> None:
@@ -121,6 +145,14 @@ def test_the_first_place_is_of_the_failure_that_stands() -> None:
     assert seen.first_root is not None
     assert (seen.first_root.first_line, seen.first_root.count) == (13, 2)
     assert seen.survived == ()
+    later = read(STEPS + caught(OOM) + MORE + caught(OOM) + MORE.replace("step=", "step=1"))
+    assert [(finding.first_line, finding.count) for finding in later.survived] == [(6, 2)]
+
+
+def test_a_card_that_fell_off_the_bus_is_not_disproved_by_steps() -> None:
+    """Other cards may go on."""
+    line = "NVRM: Xid (PCI:0000:ca:00): 79, pid=1, GPU has fallen off the bus.\n"
+    assert root_of(STEPS + line + MORE) == "F40"
 
 
 def test_a_full_disk_is_not_disproved_by_steps() -> None:
@@ -149,6 +181,10 @@ def test_an_unknown_exception_is_a_root_of_its_own() -> None:
     missed = read(caught("KeyError: 'adam'") + during + uncaught("RuntimeError: no such optimizer"))
     assert missed.first_root is not None
     assert missed.first_root.text == "RuntimeError: no such optimizer"
+    ninja = "subprocess.CalledProcessError: Command '['ninja']' returned non-zero exit status 1."
+    built = read(caught(ninja) + caused + uncaught("RuntimeError: Error building extension 'x'"))
+    assert built.first_root is not None
+    assert built.first_root.text == "RuntimeError: Error building extension 'x'"
 
 
 def test_a_known_text_in_a_chain_is_the_root_and_not_its_wrapping() -> None:
@@ -186,12 +222,31 @@ def test_steps_in_blocks_that_are_not_read_line_by_line_count() -> None:
     assert diagnose(chunks[:2]).first_root is not None
 
 
+def test_a_traceback_that_spans_blocks_is_followed_to_its_end() -> None:
+    """Its last line holds no literal of the catalogue."""
+    lines = uncaught("LimitViolation: too far").encode().splitlines(keepends=True)
+    root = diagnose(lines).first_root
+    assert root is not None
+    assert root.text == "LimitViolation: too far"
+
+
 def test_a_counter_that_eight_ranks_repeat_is_one_advance() -> None:
     """Otherwise a single step after a failure would look like progress."""
     progress = Progress()
     for rank in range(8):
         progress.take("step=5 loss=2.0", rank)
     assert (progress.advances, progress.backs) == (1, 0)
+
+
+def test_a_bar_that_begins_again_is_no_new_start() -> None:
+    """Each epoch has one; a step that goes back is one."""
+    progress = Progress()
+    for at in (90, 99, 3):
+        progress.take(f"Epoch 1:  9%|#    | {at}/100 [00:01<00:09, 9.1it/s]")
+    assert progress.backs == 0
+    for step in (90, 99, 3):
+        progress.take(f"step={step}")
+    assert progress.backs == 1
 
 
 @pytest.mark.parametrize(

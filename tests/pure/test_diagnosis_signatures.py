@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from agentops.diagnosis.catalogue import BY_ID, CATALOGUE
 from agentops.diagnosis.diagnose import diagnose
-from agentops.diagnosis.lines import LINE_BYTES_MAX, split_lines
-from agentops.diagnosis.scan import scan_lines
+from agentops.diagnosis.lines import LINE_BYTES_MAX, split_lines, undressed
+from agentops.diagnosis.scan import Scanner
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "diagnosis" / "signatures.json"
 TEXTS: dict[str, dict[str, list[str]]] = json.loads(GOLDEN.read_text(encoding="utf-8"))
@@ -19,7 +19,9 @@ TEXTS: dict[str, dict[str, list[str]]] = json.loads(GOLDEN.read_text(encoding="u
 
 def found(text: str) -> set[str]:
     """The signatures in *text*."""
-    return {match.signature for match in scan_lines(text.split("\n"))}
+    scanner = Scanner()
+    lines = [undressed(line, number) for number, line in enumerate(text.split("\n"), start=1)]
+    return {match.signature for line in lines if (match := scanner.look(line)) is not None}
 
 
 def test_every_signature_has_two_positives_and_two_look_alikes() -> None:

@@ -8,6 +8,7 @@ from pydantic import JsonValue
 from agentops.bench.world import CODE, NEW_SHA256, OLD_SHA256
 from agentops.policy import Close, Judge, PolicyConfig, Run
 from agentops.policy.ledger import Tail
+from agentops.policy.needs import due_repairs
 from journal.events import JsonObject
 from tests.support.shown import Host, beat, row
 from tests.support.starts import gone, reason
@@ -236,6 +237,20 @@ def test_a_job_that_diverged_is_started_again_with_its_repair_in_place() -> None
     incident.host = replace(incident.host, sha256=NEW_SHA256)
     incident.done()
     incident.until("launch")
+
+
+@pytest.mark.parametrize(("after", "due"), [(0, True), (4, False)])
+def test_a_repair_for_a_signature_is_not_due_when_the_job_outlived_it(
+    after: int, *, due: bool
+) -> None:
+    """Memory ran out, the batch was halved and steps went on: nobody stops that job."""
+    file: JsonObject = {"path": CODE, "source": "code.py", "sha256": NEW_SHA256}
+    repair: JsonObject = {"id": "smaller", "when": {"signature": "F08"}, "files": [file]}
+    log = ("step=1", f"caught {BAD_ADDRESS}", *(f"step={2 + at}" for at in range(after)))
+    host = Host(rows=(row(70),), beat=beat(70, 10), log=log, sha256=OLD_SHA256)
+    incident = Incident(host, goal="recover", config=rules({"repair": [repair]}))
+    incident.looks("tail_log")
+    assert [one.id for one in due_repairs(incident.view)] == ["smaller"] * due
 
 
 def test_a_repair_is_deployed_over_what_was_seen_and_then_looked_at() -> None:
