@@ -41,7 +41,10 @@ class ControllerDied(Exception):  # noqa: N818 - what happened, and no error of 
 
 @dataclass(slots=True)
 class Odds:
-    """How often each kind of trouble strikes, drawn once for a seed."""
+    """How often each kind of trouble strikes, drawn once for a seed.
+
+    dies_at is a step, counted from 1, at which the controller dies for certain.
+    """
 
     die: float
     full: float
@@ -50,6 +53,7 @@ class Odds:
     meddling: Meddling
     meddling_at: int
     deaths_left: int = 4
+    dies_at: int | None = None
 
     @classmethod
     def drawn(cls, random: Random) -> "Odds":
@@ -76,6 +80,7 @@ class Controller:
     odds: Odds
     dead: bool = False
     deaths: int = 0
+    steps: int = 0
     struck: Counter[tuple[str, str]] = field(default_factory=Counter)
 
     def may_die(self, when: str, step: str) -> None:
@@ -86,8 +91,10 @@ class Controller:
         """
         if self.dead:
             raise ControllerDied
-        if self.odds.deaths_left and self.random.random() < self.odds.die:
-            self.odds.deaths_left -= 1
+        self.steps += 1
+        chance = self.odds.deaths_left > 0 and self.random.random() < self.odds.die
+        if chance or self.steps == self.odds.dies_at:
+            self.odds.deaths_left -= chance
             self.deaths += 1
             self.dead = True
             self.struck[f"died {when}", step] += 1
@@ -162,7 +169,7 @@ class FaultyDisk:
         try:
             self.controller.may_die("while writing", kept.step)
         except ControllerDied:
-            _write(kept, descriptor, data[: self.random.randrange(len(data) + 1)])
+            _write(kept, descriptor, data[: self._torn_at(data)])
             raise
         if self.full_left == 0 and self.random.random() < self.controller.odds.full:
             self.full_left = self.random.randrange(1, 4)
@@ -177,6 +184,12 @@ class FaultyDisk:
         taken = _write(kept, descriptor, data)
         kept.intents += data[:taken].count(_INTENT)
         return taken
+
+    def _torn_at(self, data: bytes) -> int:
+        """Where a death cuts a write: anywhere, and often right between two of its lines."""
+        anywhere = self.random.randrange(len(data) + 1)
+        ends = [at + 1 for at, byte in enumerate(data[:-1]) if byte == ord("\n")]
+        return self.sectors.choice(ends) if ends and self.sectors.random() < 0.5 else anywhere  # noqa: PLR2004 - odds
 
     def sync(self, descriptor: int) -> None:
         """Return once all is durable; a controller may die before or after that."""

@@ -28,7 +28,7 @@ from agentops.policy import (
     fold,
     recompute,
 )
-from agentops.policy.fold import SETTLED
+from agentops.policy.fold import RECONCILED, SETTLED
 from agentops.policy.reconciling import TOOK_EFFECT
 from agentops.policy.rules import EFFECT_OF
 from journal.envelope import Actor, Event, HostRef
@@ -58,8 +58,8 @@ Carried = Literal["ended", "not_sent", "lost_before", "lost_after", "failed"]
 class Simulated:
     """What became of one seed. findings are breaches; an empty tuple is green.
 
-    acts counts the commands that were carried out, by name; struck counts faults by what they were
-    and the step that they struck.
+    steps counts the places at which the controller could have died; acts counts the commands that
+    were carried out, by name; struck counts faults by what they were and the step that they struck.
     """
 
     seed: int
@@ -71,6 +71,7 @@ class Simulated:
     drawn: Drawn
     deaths: int = 0
     full_disks: int = 0
+    steps: int = 0
     acts: tuple[tuple[str, int], ...] = ()
     struck: tuple[tuple[tuple[str, str], int], ...] = ()
 
@@ -169,7 +170,8 @@ class Loop:
                 evidence=judge.evidence,
             )
         )
-        if judge.condition.get("kind") == TOOK_EFFECT and judge.condition.get("status") != "failed":
+        unknown = judge.condition.get("status") in RECONCILED
+        if judge.condition.get("kind") == TOOK_EFFECT and unknown:
             self.emit(
                 CommandReconciled(
                     command_id=str(judge.condition.get("command_id")),

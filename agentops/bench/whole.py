@@ -117,11 +117,14 @@ class _Run:
             raise _TooLongError
 
 
-def simulate_whole(seed: int, config: PolicyConfig) -> Simulated:
-    """Run one seed to its close, through every death and new opening, and judge it."""
+def simulate_whole(seed: int, config: PolicyConfig, *, dies_at: int | None = None) -> Simulated:
+    """Run one seed to its close, through every death and new opening, and judge it.
+
+    dies_at: instead of by chance, the controller dies at this step, counted from 1; 0 is never.
+    """
     folder = Path(tempfile.mkdtemp(prefix="agentops-seed-", dir=_memory()))
     try:
-        run = _drawn(seed, config, folder)
+        run = _drawn(seed, config, folder, dies_at)
         ended, told = _lived(run)
         run.world.pass_time(5 * SECOND_US)
         close = None if ended is None else Close(ended.resolution or "HANDED_OVER", "", ())
@@ -142,6 +145,7 @@ def simulate_whole(seed: int, config: PolicyConfig) -> Simulated:
             drawn=run.drawn,
             deaths=run.controller.deaths,
             full_disks=run.disk.fulls,
+            steps=run.controller.steps,
             acts=tuple(sorted(run.host.sent.items())),
             struck=tuple(sorted(run.controller.struck.items())),
         )
@@ -155,13 +159,16 @@ def _memory() -> str | None:
     return str(place) if place.is_dir() else None
 
 
-def _drawn(seed: int, config: PolicyConfig, folder: Path) -> _Run:
+def _drawn(seed: int, config: PolicyConfig, folder: Path, dies_at: int | None) -> _Run:
     """The world is the one that the engine alone meets under this seed; the trouble is more."""
     world = World()
     drawn = draw_world(Random(seed), world)  # noqa: S311 - a seed that can be told is the point
     draw_unseen(Random(f"unseen/{seed}"), world, drawn)  # noqa: S311
     random = Random(f"whole/{seed}")  # noqa: S311
-    controller = Controller(random, Odds.drawn(random))
+    odds = Odds.drawn(random)
+    if dies_at is not None:
+        odds.deaths_left, odds.dies_at = 0, dies_at
+    controller = Controller(random, odds)
     # Drawn apart, so that what a seed meant before files were laid out ahead it still means.
     sectors = Random(f"sectors/{seed}")  # noqa: S311
     disk = FaultyDisk(controller, random, sectors, lays_out=sectors.random() < 0.5)  # noqa: PLR2004

@@ -53,6 +53,8 @@ SAMPLES_MAX = 64
 TAILS_MAX = 8
 DECISIONS_MAX = 256
 _MEMBER = TypeAdapter(Member)
+# Outcomes that the journal itself holds open until a ``command_reconciled``.
+RECONCILED = frozenset({"unknown", "in_doubt"})
 SETTLED: Mapping[Verdict, Settled] = {
     "confirmed": "done",
     "refuted": "not_done",
@@ -262,13 +264,19 @@ def _probing(
 
 
 def _judged(state: PolicyState, event: Event, reached: VerdictReached) -> PolicyState:
-    """A verdict; one on whether a command took effect settles that command."""
+    """A verdict; one on whether a command took effect settles that command.
+
+    Where the journal itself waits for ``command_reconciled``, only that event settles: a writer
+    that died between the two left the journal waiting, so the verdict is reached once more.
+    """
     judged = Judged(reached.condition, reached.verdict, state.at_us, state.order, event.id)
     state = replace(state, verdicts=(*state.verdicts, judged))
     command_id = reached.condition.get("command_id")
     if not isinstance(command_id, str):
         return state
-    return _each_act(state, command_id, settled=SETTLED[reached.verdict], event=event.id)
+    waits = reached.condition.get("status") in RECONCILED
+    settled = None if waits else SETTLED[reached.verdict]
+    return _each_act(state, command_id, settled=settled, event=event.id)
 
 
 def _each_act(

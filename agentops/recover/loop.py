@@ -28,7 +28,7 @@ from agentops.policy import (
 )
 from agentops.policy.asking import question_for
 from agentops.policy.decide import unanswered
-from agentops.policy.fold import SETTLED
+from agentops.policy.fold import RECONCILED, SETTLED
 from agentops.policy.reconciling import TOOK_EFFECT
 from agentops.recover.building import build
 from agentops.recover.following import Following
@@ -246,7 +246,7 @@ def _judged(action: Judge) -> tuple[Payload, ...]:
         reason=action.reason,
         evidence=action.evidence,
     )
-    unknown = action.condition.get("status") in {"unknown", "in_doubt"}
+    unknown = action.condition.get("status") in RECONCILED
     if action.condition.get("kind") != TOOK_EFFECT or not unknown:
         return (reached,)
     settled = CommandReconciled(

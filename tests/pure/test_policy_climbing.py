@@ -4,13 +4,13 @@ from dataclasses import replace
 
 import pytest
 
-from agentops.policy import Close, Run
+from agentops.policy import Close, Judge, Run
 from agentops.policy.decision import Step
 from agentops.policy.hypotheses import Score
 from agentops.policy.ladder import _choose, rung_of
 from agentops.policy.ledger import Act
 from agentops.policy.view import SECOND_US
-from journal.events import JsonObject
+from journal.events import JsonObject, VerdictReached
 from tests.support.shown import beat
 from tests.support.stops import advances, because, lone
 from tests.support.telling import Incident, named, passed_over
@@ -172,6 +172,27 @@ def test_a_signal_that_ended_without_its_answer_may_have_arrived() -> None:
     incident.judged()
     incident.until("TERM 70")
     assert incident.now_us >= sent_us + 5 * SECOND_US
+
+
+def test_a_verdict_without_its_reconciliation_is_reached_once_more() -> None:
+    """A writer that died between the two leaves a journal that waits, and lets no act pass."""
+    incident = lone({"rungs": ["interrupt", "terminate"]})
+    incident.until("INT 70")
+    incident.lost()
+    judge = incident.until("judge command_took_effect inconclusive").action
+    assert isinstance(judge, Judge)
+    incident.emit(
+        VerdictReached(
+            condition=judge.condition,
+            verdict=judge.verdict,
+            reason=judge.reason,
+            evidence=judge.evidence,
+        )
+    )
+    assert incident.state.acts[-1].open
+    incident.until("judge command_took_effect inconclusive")
+    incident.judged()
+    assert not incident.state.acts[-1].open
 
 
 def test_files_whose_deployment_ended_without_its_answer_are_looked_at() -> None:

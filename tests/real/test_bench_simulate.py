@@ -54,6 +54,12 @@ def test_a_seed_that_was_red_once_stays_green(seed: int) -> None:
     assert simulate_whole(seed, config()).findings == ()
 
 
+@pytest.mark.parametrize(("seed", "step"), [(8, 166), (19, 481), (87, 512), (117, 191)])
+def test_a_death_that_was_red_once_stays_green(seed: int, step: int) -> None:
+    """Between a verdict and what it settles, the journal waited for ever and let no act pass."""
+    assert simulate_whole(seed, config(), dies_at=step).findings == ()
+
+
 def impatient() -> PolicyConfig:
     """Rules under which a rung may follow the one before at once."""
     job = config().job["job"]
@@ -223,3 +229,14 @@ def test_somebody_out_of_sight_starts_the_job_again_as_often_as_was_drawn() -> N
     world.signal(again, "TERM")
     world.pass_time(5 * SECOND_US)
     assert world.job() == ()
+
+
+def test_a_controller_dies_at_the_step_that_is_asked_for_and_nowhere_else() -> None:
+    """Up to there the run is the one that no death cuts, so every step can be asked for in turn."""
+    whole = simulate_whole(9, config(), dies_at=0)
+    assert (whole.deaths, whole.findings) == (0, ())
+    for step in range(1, whole.steps + 1, 23):
+        run = simulate_whole(9, config(), dies_at=step)
+        assert (run.deaths, run.findings) == (1, ())
+        assert run.steps > step
+    assert simulate_whole(9, config(), dies_at=whole.steps + 1).deaths == 0

@@ -16,7 +16,7 @@ from agentops.bench.drawing import simulated_config
 from agentops.bench.world import LOG, NAMESPACE
 from agentops.policy import Close, Decision, Judge, Pause, PolicyConfig, PolicyState, Run
 from agentops.policy import decide as policy_decide
-from agentops.policy.fold import fold
+from agentops.policy.fold import RECONCILED, SETTLED, fold
 from agentops.policy.rules import EFFECT_OF
 from agentops.policy.view import SECOND_US, View, look
 from journal.envelope import Actor, Event, HostRef
@@ -26,12 +26,14 @@ from journal.events import (
     CommandIntended,
     CommandNotSent,
     CommandOutcomeUnknown,
+    CommandReconciled,
     ConfigurationLoaded,
     Identity,
     IncidentOpened,
     JsonObject,
     ObservationParsed,
     Payload,
+    Verdict,
     VerdictReached,
 )
 from tests.support.shown import EPOCH_US, TICKS_PER_S, Host, row, up_ticks
@@ -147,6 +149,17 @@ class Incident:
         condition, verdict, reason, evidence = fields
         self.emit(
             VerdictReached(condition=condition, verdict=verdict, reason=reason, evidence=evidence)
+        )
+        if condition.get("status") in RECONCILED:
+            self.reconciled(condition, verdict, evidence)
+
+    def reconciled(self, condition: JsonObject, verdict: Verdict, evidence: Sequence[str]) -> None:
+        """What a verdict on an unknown outcome settled."""
+        command_id = str(condition["command_id"])
+        self.emit(
+            CommandReconciled(
+                command_id=command_id, settled=SETTLED[verdict], evidence=tuple(evidence)
+            )
         )
 
     def answered(self) -> None:
