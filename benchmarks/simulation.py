@@ -4,6 +4,7 @@ Here: running chunks that nobody has claimed, adding up their counts, and the ta
 ``docs/stopbench.md``. Not here: seeds (``agentops.bench.seeds``). Run in the repository's root as
 
     python benchmarks/simulation.py run FOLDER --from 0 --to 100000
+    python benchmarks/simulation.py steps FOLDER --from 0 --to 4
     python benchmarks/simulation.py sum FOLDER
 
 Any number of the first may share a folder; each works in one process. The second writes
@@ -19,13 +20,17 @@ from collections.abc import Iterator, Mapping
 from importlib.resources import files
 from pathlib import Path
 
+from agentops.bench.drawing import simulated_config
 from agentops.bench.seeds import SeedTally, run_seeds
+from agentops.bench.whole import simulate_whole
 from agentops.policy import parse_policy
 
 CHUNK = 250
 COUNTS = Path("benchmarks/simulated_seeds.json")
+BREAKS = Path("benchmarks/simulation_breaks.json")
 PAGE = Path("docs/stopbench.md")
 BEGIN, END = "<!-- simulation.py sum, from here -->\n", "<!-- to here -->\n"
+BEGIN_BREAKS = "<!-- simulation_breaks.json, from here -->\n"
 LINE = ("not sent", "lost before", "lost after", "answer cut", "died before the effect",
         "died after the effect", "clock jumped", "pid reused", "container restarted",
         "host restarted")  # fmt: skip
@@ -48,7 +53,27 @@ def run_chunks(folder: Path, first: int, last: int) -> None:
         for run in run_seeds(parse_policy(rules, "dev.toml"), seeds, side_by_side=1):
             tally.add(run)
             if run.findings:
-                print(f"RED {run.seed} at {commit}: {'; '.join(run.findings)}", file=sys.stderr)  # noqa: T201
+                print(f"RED {run.seed} at {commit}: {'; '.join(run.findings)}", file=sys.stderr)
+        cpu_s = round(time.process_time() - began_s)
+        told = {"first": seed, "commit": commit, "cpu_s": cpu_s} | tally.json()
+        (folder / f"{seed}.json").write_text(json.dumps(told) + "\n", encoding="utf-8")
+
+
+def run_steps(folder: Path, first: int, last: int) -> None:
+    """For each seed, let the controller die at each of its steps in turn, once a run."""
+    rules = (files("agentops.policy") / "files" / "dev.toml").read_text(encoding="utf-8")
+    config = simulated_config(parse_policy(rules, "dev.toml"))
+    commit = _git("rev-parse", "--short", "HEAD")
+    folder.mkdir(parents=True, exist_ok=True)
+    for seed in range(first, last):
+        tally, began_s = SeedTally(), time.process_time()
+        steps = simulate_whole(seed, config, dies_at=0).steps
+        for step in range(1, steps + 1):
+            run = simulate_whole(seed, config, dies_at=step)
+            tally.add(run)
+            if run.findings:
+                said = "; ".join(run.findings)
+                print(f"RED {seed} dying at {step}, {commit}: {said}", file=sys.stderr)
         cpu_s = round(time.process_time() - began_s)
         told = {"first": seed, "commit": commit, "cpu_s": cpu_s} | tally.json()
         (folder / f"{seed}.json").write_text(json.dumps(told) + "\n", encoding="utf-8")
@@ -117,12 +142,38 @@ def tables(counts: Mapping[str, object]) -> str:
     told = "".join(f"| {name} | {value} |\n" for name, value in rows)
     by_step = {step: _mapping(by) for step, by in _mapping(whole["faults_by_step"]).items()}
     return (
-        f"| {counts['date']} | |\n|---|---|\n{told}\n"
+        f"| {counts['date']} | |\n|---|---|\n{told}\n{_every_step(counts)}"
         "Which fault struck which command on its way:\n\n"
         f"{_table(by_step, LINE)}\n"
         "Which fault of the controller or its disk struck what was being written:\n\n"
         f"{_table(by_step, DISK)}"
     )
+
+
+def _every_step(counts: Mapping[str, object]) -> str:
+    """What came of dying at each single step; empty where that was not run."""
+    if "every_step" not in counts:
+        return ""
+    steps = _mapping(counts["every_step"])
+    red = steps["red"]
+    return (
+        f"A death at each single step of some seeds in turn: {steps['seeds']:,} runs, "
+        f"{len(red) if isinstance(red, list) else red} red, "
+        f"at commit {', '.join(_mapping(steps['commits']))}.\n\n"
+    )
+
+
+def broken_table(breaks: Mapping[str, object]) -> str:
+    """The product's breaks on purpose, each with the seed that showed it."""
+    rows = [("what is broken", "first red seed", "what was found")]
+    for told in map(_mapping, breaks.values()):
+        found = told["found"]
+        first = str(found[0]) if isinstance(found, list) and found else ""
+        seed = told["first_red_seed"]
+        none = f"none of {told['seeds_at_most']}"
+        rows.append((str(told["meaning"]), none if seed is None else str(seed), first[:120]))
+    head, *rest = (f"| {' | '.join(row)} |\n" for row in rows)
+    return f"{head}|---|---|---|\n{''.join(rest)}"
 
 
 def _table(by_step: Mapping[str, Mapping[str, object]], faults: tuple[str, ...]) -> str:
@@ -141,11 +192,13 @@ def _numbers(value: object) -> list[int]:
     return [number for number in _mapping(value).values() if isinstance(number, int)]
 
 
-def with_tables(page: str, counts: Mapping[str, object]) -> str:
+def with_tables(page: str, counts: Mapping[str, object], breaks: Mapping[str, object]) -> str:
     """The page with its tables made from the counts."""
-    before, _, rest = page.partition(BEGIN)
-    _, _, after = rest.partition(END)
-    return f"{before}{BEGIN}{tables(counts)}{END}{after}"
+    for begin, table in ((BEGIN, tables(counts)), (BEGIN_BREAKS, broken_table(breaks))):
+        before, _, rest = page.partition(begin)
+        _, _, after = rest.partition(END)
+        page = f"{before}{begin}{table}{END}{after}"
+    return page
 
 
 def _git(*words: str) -> str:
@@ -157,18 +210,25 @@ def _git(*words: str) -> str:
 def main() -> None:
     """Run, or add up."""
     parser = argparse.ArgumentParser(description="The long run of simulated seeds.")
-    parser.add_argument("verb", choices=("run", "sum"))
+    parser.add_argument("verb", choices=("run", "steps", "sum"))
     parser.add_argument("folder", type=Path)
     parser.add_argument("--from", dest="first", type=int, default=0)
+    parser.add_argument("--steps", type=Path, help="sum: the folder that `steps` wrote")
     parser.add_argument("--to", dest="last", type=int, default=100_000)
     asked = parser.parse_args()
     if asked.verb == "run":
         run_chunks(asked.folder, asked.first, asked.last)
         return
+    if asked.verb == "steps":
+        run_steps(asked.folder, asked.first, asked.last)
+        return
     counts = json.loads(COUNTS.read_text(encoding="utf-8"))
     counts |= {"date": time.strftime("%Y-%m-%d"), "whole": added(asked.folder)}
+    if asked.steps is not None:
+        counts["every_step"] = added(asked.steps)
     COUNTS.write_text(json.dumps(counts, indent=1) + "\n", encoding="utf-8")
-    PAGE.write_text(with_tables(PAGE.read_text("utf-8"), counts), encoding="utf-8")
+    breaks = json.loads(BREAKS.read_text(encoding="utf-8"))
+    PAGE.write_text(with_tables(PAGE.read_text("utf-8"), counts, breaks), encoding="utf-8")
 
 
 if __name__ == "__main__":

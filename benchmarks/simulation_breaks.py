@@ -83,6 +83,34 @@ BREAKS = (
         ),
     ),
     Break(
+        "act-before-intent",
+        "the request leaves first, and its intent is written when the answer is there",
+        (
+            (
+                "agentops/executor.py",
+                "            before, given_up = await self._append_whole(\n",
+                (
+                    "            await self._connect(host).run(\n"
+                    "                Request(command.argv(), b'', 1_000, self._draw()),\n"
+                    "                _Streams(self._journal.capture(), self._journal.capture()),\n"
+                    "            )\n"
+                    "            before, given_up = await self._append_whole(\n"
+                ),
+            ),
+        ),
+    ),
+    Break(
+        "answer-lost-is-no",
+        "an act that ended without its answer did nothing",
+        (
+            (
+                "agentops/policy/ledger.py",
+                "        return self.status in MAYBE or not answered\n",
+                "        return self.status in MAYBE\n",
+            ),
+        ),
+    ),
+    Break(
         "one-look",
         "one listing without members proves that the job has stopped",
         (
@@ -164,9 +192,9 @@ BREAKS = (
         "the engine's time is the wall clock, jumps and all",
         (
             (
-                "agentops/recover/loop.py",
-                "return state.reckoning.now_us(*clocks, self._journal.settings.machine.boot_id)",
-                "return clocks[0]",
+                "agentops/policy/reckoning.py",
+                "return passed if abs(passed) > JUMP_US else 0",
+                "return 0",
             ),
         ),
     ),
@@ -213,7 +241,7 @@ def main() -> None:
     parser.add_argument("out", type=Path)
     parser.add_argument("names", nargs="*", metavar="NAME")
     parser.add_argument("--seeds", type=int, default=400)
-    asked = parser.parse_args()
+    asked = parser.parse_intermixed_args()
     chosen = [one for one in BREAKS if not asked.names or one.name in asked.names]
     results = {one.name: first_red(one, asked.seeds) for one in chosen}
     asked.out.write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
