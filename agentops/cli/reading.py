@@ -5,7 +5,7 @@ import json
 import shutil
 import sys
 import time
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -22,7 +22,7 @@ from agentops.cli.context import (
 from agentops.cli.printing import console, emit, local_time, say, shown
 from agentops.cli.status import Status
 from agentops.cli.summaries import summary
-from agentops.cli.values import positive
+from agentops.cli.values import age_us, positive
 from agentops.errors import UsageError
 from journal import Event, Reader, Shredded, SystemClock
 from journal.kinds import PAYLOADS
@@ -31,7 +31,6 @@ from journal.querying import FORMATS, Format, query_to
 from journal.tailing import Tail
 
 _FOLLOW_POLL_S = 0.25
-_UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days"}
 
 
 def register(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
@@ -228,10 +227,10 @@ def _kinds(given: list[str] | None) -> list[str] | None:
 
 def _instant(text: str) -> int:
     """Microseconds since 1970 of an ISO instant, or of an age before now."""
+    age = age_us(text)
+    if age is not None:
+        return SystemClock().wall_us() - age
     try:
-        if text[-1:] in _UNITS and text[:-1].isdecimal():
-            age = timedelta(**{_UNITS[text[-1]]: int(text[:-1])})
-            return SystemClock().wall_us() - int(age.total_seconds() * 1_000_000)
         moment = datetime.fromisoformat(text)
         aware = moment if moment.tzinfo else moment.astimezone()
     except (ValueError, OverflowError):

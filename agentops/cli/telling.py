@@ -7,7 +7,7 @@ import argparse
 import sys
 from collections.abc import Sequence
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from pathlib import Path
 
 from agentops.cli.context import (
@@ -21,6 +21,7 @@ from agentops.cli.context import (
 from agentops.cli.printing import emit, say
 from agentops.cli.reporting import overrides, template_folders
 from agentops.cli.status import Status
+from agentops.cli.values import age_us
 from agentops.errors import UsageError
 from journal import KeyStore, Reader, verify
 from journal.errors import Corrupt
@@ -48,7 +49,9 @@ def register(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") ->
 
     digesting = commands.add_parser("digest", help="many incidents on one page")
     digesting.add_argument(
-        "--since", metavar="WHEN", help="days (7d) or a date (2026-11-30), UTC; default: all"
+        "--since",
+        metavar="WHEN",
+        help="an age before the last event (12h, 7d) or a date (2026-11-30), UTC; default: all",
     )
     digesting.set_defaults(run=_digest)
 
@@ -159,16 +162,18 @@ def _digest(arguments: argparse.Namespace) -> Status:
 
 
 def _since_us(given: str | None, reader: Reader) -> int:
-    """The beginning of the span: days are counted back from the journal's last event."""
+    """The beginning of the span: an age is counted back from the journal's last event."""
     if given is None:
         return 0
+    age = age_us(given)
+    if age is not None:
+        return max((event.ts_us for event in reader.events()), default=0) - age
     try:
-        if given.endswith("d") and given[:-1].isdecimal():
-            last = max((event.ts_us for event in reader.events()), default=0)
-            return last - int(timedelta(days=int(given[:-1])) / timedelta(microseconds=1))
         moment = datetime.fromisoformat(given)
     except (ValueError, OverflowError):
-        raise UsageError(f"--since {given!r}: give days (7d) or a date (2026-11-30)") from None
+        raise UsageError(
+            f"--since {given!r}: give an age (12h, 7d) or a date (2026-11-30)"
+        ) from None
     return int((moment.replace(tzinfo=moment.tzinfo or UTC)).timestamp() * 1_000_000)
 
 

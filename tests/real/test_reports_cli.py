@@ -40,7 +40,15 @@ def test_a_report_stays_true_when_the_incident_goes_on(user: User) -> None:
 
 def test_a_file_that_is_not_there_is_one_clear_line(user: User) -> None:
     user.run("lint", "absent.md", "--journal", "j.journal").refused(2, "absent.md")
-    user.run("digest", "--since", "soon", "--journal", "j.journal").refused(2, "--since soon")
+    user.run("digest", "--since", "soon", "--journal", "j.journal").refused(2, "--since 'soon'")
+
+
+def test_a_digest_counts_an_age_back_from_the_last_event(user: User) -> None:
+    lately, whole = (
+        user.run("digest", *since, "--json", "--journal", "j.journal").json["incidents"]
+        for since in (("--since", "12h"), ())
+    )
+    assert lately == whole == 1
 
 
 def test_a_report_in_json_is_refused_with_what_to_give(user: User) -> None:
