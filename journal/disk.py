@@ -16,11 +16,11 @@ from pathlib import Path
 from typing import Protocol
 
 from journal.errors import WriteFailed
+from journal.segment_walk import filled_size
 
 FILE_MODE = 0o600
 FOLDER_MODE = 0o700
 ROOM_BYTES = 256 << 10  # laid out at a time: some 250 events, and quick to read over
-_BLOCK_BYTES = 16 << 10
 
 
 class Disk(Protocol):
@@ -190,26 +190,6 @@ class AppendFile:
         if self.failed is not None:
             reason = self.failed.strerror or str(self.failed)
             raise WriteFailed(f"cannot write to {self.path}: {reason}; nothing was acknowledged")
-
-
-def filled_size(file: Path | int) -> int:
-    """Where a file's last byte that is not zero ends: what follows was laid out and not written.
-
-    Raises:
-        OSError: The file cannot be read.
-    """
-    descriptor = file if isinstance(file, int) else os.open(file, os.O_RDONLY | os.O_CLOEXEC)
-    try:
-        end = os.fstat(descriptor).st_size
-        while end > 0:
-            start = max(0, end - _BLOCK_BYTES)
-            if filled := os.pread(descriptor, end - start, start).rstrip(b"\x00"):
-                return start + len(filled)
-            end = start
-        return 0
-    finally:
-        if descriptor is not file:
-            os.close(descriptor)
 
 
 def sync_folder(folder: Path) -> None:

@@ -7,16 +7,23 @@ here: what a link means (``journal.segments``).
 
 import hashlib
 import json
+import os
 import sys
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
+from io import FileIO
 from pathlib import Path
-from typing import IO
+from typing import IO, TYPE_CHECKING
 
 import zstandard
 
+if TYPE_CHECKING:
+    from _typeshed import WriteableBuffer
+
 _PREV = b'"prev":"'
 _HEX = 64
+_BLOCK_BYTES = 16 << 10
+_ZEROS = bytes(_BLOCK_BYTES)
 _BUFFER_BYTES = 256 << 10  # small enough for the cache; grows where a line is longer
 
 
@@ -54,17 +61,58 @@ def walk(paths: Sequence[Path]) -> Walked:
 
 
 def open_segment(path: Path) -> IO[bytes]:
-    """A segment's uncompressed bytes, for reading.
+    """A segment's uncompressed bytes, for reading, without the zeros that are laid out ahead.
 
     A full segment may be compressed by its writer between listing and opening it.
     """
     if path.suffix != ".zst":
         try:
-            return path.open("rb", buffering=0)
+            return _Filled(path)
         except FileNotFoundError:
             path = path.with_name(path.name + ".zst")
     raw = path.open("rb")
     return zstandard.ZstdDecompressor().stream_reader(raw, closefd=True)
+
+
+def filled_size(file: Path | int) -> int:
+    """Where a file's last byte that is not zero ends: what follows was laid out and not written.
+
+    Raises:
+        OSError: The file cannot be read.
+    """
+    descriptor = file if isinstance(file, int) else os.open(file, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        end = os.fstat(descriptor).st_size
+        while end > 0:
+            start = max(0, end - _BLOCK_BYTES)
+            block = os.pread(descriptor, end - start, start)
+            if block != _ZEROS and (filled := block.rstrip(b"\x00")):
+                return start + len(filled)
+            end = start
+        return 0
+    finally:
+        if descriptor is not file:
+            os.close(descriptor)
+
+
+class _Filled(FileIO):
+    """A plain segment as far as it was filled when it was opened.
+
+    A writer fills the zeros from left to right, so what lies before a byte that is there is there
+    too; who reads on to wherever the file ends may see zeros first and what follows them later.
+    """
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(path, "rb")
+        self._end = filled_size(self.fileno())
+
+    def read(self, size: int | None = -1, /) -> bytes:
+        room = max(0, self._end - self.tell())
+        return super().read(room if size is None or size < 0 else min(size, room)) or b""
+
+    def readinto(self, buffer: "WriteableBuffer", /) -> int:
+        room = max(0, self._end - self.tell())
+        return super().readinto(memoryview(buffer)[:room]) or 0
 
 
 class _Walk:

@@ -13,12 +13,12 @@ from typing import NamedTuple
 
 import zstandard
 
-from journal.disk import filled_size, sync_folder, write_whole
+from journal.disk import sync_folder, write_whole
 from journal.errors import Corrupt, WriteFailed
 from journal.layout import Layout
 from journal.lines import ZERO_LEAF, leaf_hash
 from journal.merkle import Frontier
-from journal.segment_walk import open_segment
+from journal.segment_walk import filled_size, open_segment
 
 CHUNK_BYTES = 1 << 20
 _LEVEL = 6  # full segments are compressed once and kept for years
@@ -162,9 +162,8 @@ def torn_tail(path: Path) -> tuple[int, bytes]:
 
     Zeros at the very end are not among them: they were laid out ahead and never written.
     """
-    size = path.stat().st_size
+    at = filled_size(path)  # a writer goes on meanwhile: what lies before that is whole
     with path.open("rb") as file:
-        at = size
         tail = b""
         while at > 0:
             step = min(CHUNK_BYTES, at)
@@ -173,6 +172,6 @@ def torn_tail(path: Path) -> tuple[int, bytes]:
             block = file.read(step)
             end = block.rfind(b"\n")
             if end >= 0:
-                return at + end + 1, (block[end + 1 :] + tail).rstrip(b"\x00")
+                return at + end + 1, block[end + 1 :] + tail
             tail = block + tail
-        return 0, tail.rstrip(b"\x00")
+        return 0, tail

@@ -20,7 +20,7 @@ from journal.blobs import BlobWriter
 from journal.bookmark import Bookmark, Start, is_due, lay_bookmark, read_bookmark
 from journal.capture import LIMIT_BYTES, Capture
 from journal.clock import Clock
-from journal.disk import cut, filled_size
+from journal.disk import cut
 from journal.drafting import Drafter, Settings
 from journal.envelope import Actor, Draft, Event, NewEvent, chained
 from journal.errors import (
@@ -47,6 +47,7 @@ from journal.machine import ulid
 from journal.reader import Reader
 from journal.recovery import cut_off, recovered, session_started
 from journal.seals import Head
+from journal.segment_walk import filled_size
 from journal.segments import compress
 from journal.streams import OpenStream, lock_stream, next_segment, open_stream
 

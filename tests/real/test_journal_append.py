@@ -3,6 +3,8 @@
 import json
 import os
 import stat
+import subprocess
+import sys
 import threading
 from pathlib import Path
 
@@ -22,6 +24,8 @@ from journal.errors import (
 )
 from journal.events import IncidentClosed, IncidentOpened
 from journal.layout import Layout
+from journal.segment_walk import open_segment
+from journal.segments import iterate
 from journal.tailing import Tail
 from tests.support.journals import (
     ACTOR,
@@ -38,6 +42,7 @@ from tests.support.journals import (
     twenty_events,
     unknown,
 )
+from tests.support.torture import rounds
 
 
 @pytest.fixture
@@ -481,3 +486,53 @@ def test_readers_are_not_disturbed_while_segments_are_compressed(tmp_path: Path)
         stop.set()
         reader.join()
     assert faults == []
+
+
+def test_a_reader_never_joins_what_it_read_before_a_write_to_what_it_read_after(
+    tmp_path: Path,
+) -> None:
+    """The room behind the last line is zeros to one look and lines to the next."""
+    place = Place(tmp_path)
+    with place.create() as journal:
+        journal.append(note("first"))
+        reading, walking = iterate(place.segment()), open_segment(place.segment())
+        assert next(reading).line.endswith(b'"v":1}')
+        assert walking.read(1) == b"{"
+        for number in range(3):
+            journal.append(*[note("x" * 9_000 + str(number))] * 40)  # far beyond the room
+        assert all(b"\x00" not in stored.line for stored in reading)
+        with walking:
+            whole = walking.read()
+        assert b"\x00" not in whole
+        assert len(whole) < 4_000
+
+
+WRITES_ON = """
+import os, sys
+file, line, size = os.open(sys.argv[1], os.O_RDWR | os.O_CREAT), b"x" * 200_000 + b"\\n", 0
+while True:
+    os.posix_fallocate(file, size, len(line) + (256 << 10))
+    os.write(file, line)
+    size += len(line)
+    if size > 40 << 20:
+        size = 0
+        os.ftruncate(file, 0)
+        os.lseek(file, 0, os.SEEK_SET)
+"""
+
+
+def test_a_line_that_is_being_written_is_not_seen_with_a_hole(tmp_path: Path) -> None:
+    """The pages of a long line arrive one after the other in the eyes of another process."""
+    path = tmp_path / "000000.jsonl"
+    path.touch()
+    writer = subprocess.Popen([sys.executable, "-c", WRITES_ON, str(path)])
+    try:
+        seen = 0
+        while seen < rounds(300, 10_000):
+            assert writer.poll() is None
+            for stored in iterate(path, max(0, path.stat().st_size // 200_001 - 4) * 200_001):
+                assert b"\x00" not in stored.line
+                seen += 1
+    finally:
+        writer.kill()
+        writer.wait(60)
