@@ -62,9 +62,10 @@ def climb(view: View, process: Process, victim: Identity) -> Step:
         return held
     refused = [a for a in view.signals if victim in a.victims and a.delivered == "no"]
     if len(refused) >= REFUSALS_MAX:
-        reason = f"the host refused to signal process {process.pid}: {refused[-1].refusal}"
-        hit = RuleHit("G1", "the host's own check refused twice", refused[-1].events)
-        return Step(Close("HANDED_OVER", reason, refused[-1].events), (hit,))
+        last = refused[-1]
+        reason = f"the host refused to signal process {process.pid}: {last.refusal}"
+        hit = RuleHit("G1", "the host's own check refused twice", last.events)
+        return Step(Close("HANDED_OVER", reason, last.events), (hit,))
     acts = view.signals_to(victim)
     climbing = tuple(act for act in acts if act.signal not in WITHOUT_FORCE)
     if process.state in {"T", "t"} and not any(act.signal == "CONT" for act in acts):
@@ -186,10 +187,6 @@ def _first(view: View, process: Process, victim: Identity) -> Step:
 def _after(view: View, process: Process, victim: Identity, act: Act) -> Step:
     """The victim lives on after *act*: wait out the grace, look, weigh, choose."""
     rung = rung_of(view, act)
-    since = max(act.last_order, view.waited_order("process_absent"))
-    if not view.seen_after(since):
-        hit = RuleHit("ladder", "is it still there?", act.events)
-        return Step(moves.list_processes(), (hit,))
     over_at = act.done_us + grace_us(view, rung)
     if view.now_us < over_at:
         step = moves.wait_absent((victim,), over_at - view.now_us)
@@ -200,6 +197,7 @@ def _after(view: View, process: Process, victim: Identity, act: Act) -> Step:
     about = Interrupted(view, process, act)
     scores = weigh(about)
     lead_db = view.config.limits.lead_db
+    since = max(act.last_order, view.waited_order("process_absent"))
     look = next_probe(view, live(scores, lead_db), since)
     if look is not None:
         hit = RuleHit("ladder", "why does it live on?", act.events)
@@ -210,19 +208,18 @@ def _after(view: View, process: Process, victim: Identity, act: Act) -> Step:
 def _choose(
     view: View, process: Process, victim: Identity, act: Act, scores: tuple[Score, ...]
 ) -> Step:
-    rung = rung_of(view, act)
     lead_db = view.config.limits.lead_db
     lead = leader(scores, lead_db)
-    shared = _shared(live(scores, lead_db))
-    move = RIGHT[lead][0] if lead is not None else shared
+    # Where one leads, it is the only one that is live.
+    move = _shared(live(scores, lead_db))
     text = TITLES[lead] if lead is not None else "right under every live hypothesis"
     hit = RuleHit(lead or "dominance", text, (*act.events, *view.listed))
     if move == "hand_over":
         close = Close("HANDED_OVER", f"process {process.pid}: {text}", view.listed)
         return Step(close, (hit,), lead=lead or "", hypotheses=scores)
-    if move == "wait" or (move is None and rung != "kill"):
-        return _patient(view, process, victim, act, scores, hit, lead)
-    return _next(view, process, victim, act, scores, hit, lead, move)
+    if move == "wait" or (move is None and rung_of(view, act) != "kill"):
+        return _patient(view, process, victim, act, scores, hit, lead or "")
+    return _next(view, process, victim, act, scores, hit, lead or "", move)
 
 
 def _shared(names: tuple[HypothesisName, ...]) -> Move | None:
@@ -240,20 +237,20 @@ def _patient(
     act: Act,
     scores: tuple[Score, ...],
     hit: RuleHit,
-    lead: HypothesisName | None,
+    lead: str,
 ) -> Step:
     """Give a graceful stop its time; after that a person decides."""
     longest = act.done_us + view.job.stop.grace.graceful_max_s * SECOND_US
     if view.now_us < longest:
         slice_us = min(longest - view.now_us, max(SECOND_US, grace_us(view, rung_of(view, act))))
         step = moves.wait_absent((victim,), slice_us)
-        return Step(step, (hit,), rung=rung_of(view, act), lead=lead or "", hypotheses=scores)
+        return Step(step, (hit,), rung=rung_of(view, act), lead=lead, hypotheses=scores)
     close = Close(
         "HANDED_OVER",
         f"process {process.pid} neither stops nor shows why within the longest graceful stop",
         (*view.listed, *act.events),
     )
-    return Step(close, (hit,), lead=lead or "", hypotheses=scores)
+    return Step(close, (hit,), lead=lead, hypotheses=scores)
 
 
 def _next(
@@ -263,7 +260,7 @@ def _next(
     act: Act,
     scores: tuple[Score, ...],
     hit: RuleHit,
-    lead: HypothesisName | None,
+    lead: str,
     move: Move | None,
 ) -> Step:
     """The next rung above the one taken, as *move* says where the ladder leaves a choice."""
@@ -280,9 +277,9 @@ def _next(
             passed.append(Rejected(rung, "ladder", "no evidence that the first was taken"))
         elif rung == "kill" and not heard(view.signals_to(victim)):
             passed.append(Rejected(rung, "ladder", "nothing shows that a gentler one arrived"))
-            return _signal(view, victim, taken, hit, scores, passed, lead=lead or "")
+            return _signal(view, victim, taken, hit, scores, passed, lead=lead)
         else:
-            return _signal(view, victim, rung, hit, scores, passed, lead=lead or "")
+            return _signal(view, victim, rung, hit, scores, passed, lead=lead)
     return _exhausted(view, process)
 
 

@@ -145,6 +145,20 @@ def test_a_rung_needs_a_lead_or_to_be_right_under_all_that_may_be_so(
         assert action.evidence == incident.view.listed
 
 
+def test_patience_ends_where_the_last_rung_was_taken() -> None:
+    """Whatever may still explain it: after a KILL there is nothing to wait for."""
+    incident, _ = doubtful(("H2", 9), ("H7", 0))
+    kill = replace(incident.state.acts[-1], arguments={"signal": "KILL"})
+    incident.state = replace(incident.state, acts=(kill,))
+    view = incident.view
+    assert view.table is not None
+    process = view.roles.trainers[0]
+    scores = (Score("H2", 9, ()), Score("H7", 0, ()))
+    step = _choose(view, process, view.table.identity(process), kill, scores)
+    assert isinstance(step.action, Close)
+    assert step.action.reason == "process 70 lives on after every rung of its ladder"
+
+
 def test_an_interrupt_that_did_not_arrive_is_repeated_once() -> None:
     """The third would be as vain as the second."""
     scores = (Score("H1", 20, ()), Score("H7", 0, ()))
@@ -211,7 +225,8 @@ def test_no_kill_before_something_gentler_surely_arrived() -> None:
     incident.until("TERM 70")
     incident.lost()
     again = incident.until("TERM 70")
-    assert again.rung == "terminate"
+    assert (again.rung, again.lead) == ("terminate", "H7")
+    assert again.hypotheses
     assert passed_over(again) == [
         ("terminate", "ladder"),
         ("kill", "ladder"),

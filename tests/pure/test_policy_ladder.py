@@ -75,7 +75,9 @@ def test_every_signal_expects_its_victims_end_within_the_grace_of_its_rung() -> 
     for learned_s, spans in ((0, (5, 7, 9)), (8, (8, 8, 9))):
         host = Host(rows=(row(70),), beat=beat(70, 10))
         config = rules({"stop": {"grace": grace}})
-        incident = Incident(host, config=config, learned_grace_s=learned_s)
+        incident = Incident(
+            host, config=config, learned_grace_s=learned_s, learned_grace_of=6 if learned_s else 0
+        )
         for word, span_s in zip(("INT", "TERM", "KILL"), spans, strict=True):
             decision = incident.until(word)
             (expected,) = decision.expects
@@ -86,6 +88,7 @@ def test_every_signal_expects_its_victims_end_within_the_grace_of_its_rung() -> 
             assert incident.steps[-1] == f"wait process_absent {span_s}000"
             assert named(waits) == [70]
             assert (because(waits), waits.rung) == ("G3", decision.rung)
+            assert ("of 6 earlier ones" in waits.because[0].text) is (span_s == learned_s)
 
 
 def test_a_grace_counts_from_the_end_of_the_signals_command() -> None:
@@ -105,6 +108,7 @@ def test_a_grace_counts_from_the_end_of_the_signals_command() -> None:
     again = incident.decide()
     assert incident.steps[-1] == "list_processes"
     assert (because(again), again.rung) == ("G3", "interrupt")
+    assert again.because[0].events == incident.state.acts[-1].events
     incident.looks("list_processes")
     incident.decide()
     assert incident.steps[-1] == "tail_log"
@@ -225,6 +229,7 @@ def test_a_job_that_watches_a_stop_file_is_asked_by_it_first() -> None:
     asks = incident.until("deploy_files")
     assert incident.steps == ["deploy_files"]
     assert (asks.rung, because(asks)) == ("request", "ladder")
+    assert asks.because[0].events == incident.view.listed
     assert isinstance(asks.action, Run)
     files = asks.action.arguments["files"]
     assert isinstance(files, list)

@@ -9,6 +9,7 @@ Acts are never carried out by the loop: it stops there, and the test says what b
 
 import json
 from collections.abc import Sequence
+from typing import get_args
 
 from pydantic import JsonValue
 
@@ -33,6 +34,7 @@ from journal.events import (
     JsonObject,
     ObservationParsed,
     Payload,
+    Resolution,
     Verdict,
     VerdictReached,
 )
@@ -67,6 +69,7 @@ class Incident:
         goal: str = "stop",
         config: PolicyConfig | None = None,
         learned_grace_s: int = 0,
+        learned_grace_of: int = 0,
     ) -> None:
         self.host = host
         self.config = rules() if config is None else config
@@ -81,6 +84,7 @@ class Incident:
             "tier": "dev",
             "host": "told",
             "learned_grace_s": learned_grace_s,
+            "learned_grace_of": learned_grace_of,
         }
         body: JsonObject = {"terms": terms}
         self.emit(ConfigurationLoaded(digest=self.config.digest(), source="told", body=body))
@@ -296,6 +300,8 @@ def check(made: Decision, known: set[str], now_us: int) -> None:
         case Judge() | Close() as spoken:
             assert spoken.reason, made
             assert set(spoken.evidence) <= known
+            name = spoken.verdict if isinstance(spoken, Judge) else spoken.resolution
+            assert name in {*get_args(Verdict), *get_args(Resolution)}
         case Pause() as pause:
             assert pause.reason, made
             assert pause.until_us > now_us
