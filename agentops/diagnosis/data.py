@@ -36,7 +36,7 @@ DATA = (
         "R5",
         "dataloader worker",
         r"DataLoader worker \(pid\(?s?\)?\S* [\d, ]+\)"
-        r"(?: exited unexpectedly| is killed by signal: (?!Bus))",
+        r"(?: exited unexpectedly| is killed by signal: (?!Bus|Interrupt|Terminated))",
         "a worker was killed or crashed",
         "the kernel's record of kills; the worker's own traceback",
         "that the loader's code is at fault",

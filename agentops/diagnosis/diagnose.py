@@ -10,13 +10,14 @@ from dataclasses import dataclass
 from agentops.diagnosis.catalogue import BY_ID, CATALOGUE
 from agentops.diagnosis.gathering import UNKNOWN, Gathered
 from agentops.diagnosis.lines import blocks, split_block
+from agentops.diagnosis.progress import FINISH_LITERALS
 from agentops.diagnosis.scan import CONTEXT_NEEDLES, LineMatch
 from agentops.diagnosis.signature import Relaunch, Role, Signature
 from agentops.diagnosis.tracebacks import NEEDLE
 
 TEXT_MAX = 300
 _NEEDLES = tuple((row, tuple(needle.encode() for needle in row.needles)) for row in CATALOGUE)
-_CONTEXT = (*CONTEXT_NEEDLES, NEEDLE)
+_CONTEXT = (*CONTEXT_NEEDLES, *FINISH_LITERALS, NEEDLE)
 # Most literals hold one of these: where it is absent from a block, so are they.
 _SHARED = (b"err", b"exit", b"sig", b"nvidia", b"nco", b"tim", b"no ", b"ot ", b"kill", b"cuda")
 _PARTS = {

@@ -11,7 +11,7 @@ from agentops.diagnosis.lines import LogLine, undressed
 from agentops.diagnosis.progress import Progress
 from agentops.diagnosis.scan import LineMatch, Scanner
 from agentops.diagnosis.signature import Row, Signature
-from agentops.diagnosis.standing import Marks, Run
+from agentops.diagnosis.standing import Mark, Marks, Run
 from agentops.diagnosis.tracebacks import Chain, Tracebacks
 
 UNKNOWN = Row(
@@ -71,6 +71,7 @@ class Gathered:
             return
         mark = self._marks.mark(match.number, match.text) if chain is None else chain.mark
         mark.outside |= row.outside
+        mark.afterwards |= row.role == "cascade" and self.progress.finished
         mark.quoted |= chain is None and _quoted(match.text, row)
         self._tally(name, match.rank)
         run = self._runs.get(name)
@@ -87,6 +88,19 @@ class Gathered:
         row = BY_ID[name]
         lasting = row.relaunch == "R3" or row.lasting
         return row.role in _DISPROVABLE and run.survived(self.progress, lasting=lasting)
+
+    def _comes_down(self, name: str, run: Run) -> bool:
+        row = BY_ID[name]
+        consequence = row.role in _DISPROVABLE and not row.lasting and not row.outside
+        return consequence and self._interrupted_before(run.marks[0])
+
+    def _interrupted_before(self, mark: Mark) -> bool:
+        """Whether it happened while a program that was interrupted came down."""
+        interrupted = self._runs.get(INTERRUPTED)
+        if interrupted is None:
+            return False
+        last = interrupted.marks[-1]
+        return mark.line > last.line and mark.advances == last.advances
 
     def _tally(self, name: str, rank: int | None) -> None:
         self.count[name] = self.count.get(name, 0) + 1
@@ -108,12 +122,11 @@ class Gathered:
         found = {
             name: self._first[name]
             for name, run in self._runs.items()
-            if not self._outlived(name, run)
+            if not self._outlived(name, run) and not self._comes_down(name, run)
         }
         unknown = [chain for chain in self._unknown() if not chain.mark.survived(self.progress)]
-        interrupted = found.get(INTERRUPTED)
         for chain in unknown:
-            asked = interrupted is not None and interrupted.number < chain.line
+            asked = self._interrupted_before(chain.mark)
             if not asked and not (chain.mark.handled and not chain.mark.fatal):
                 self._count_unknown(unknown)
                 found[UNKNOWN.id] = LineMatch(UNKNOWN.id, chain.line, chain.rank, chain.text)

@@ -43,6 +43,7 @@ MACHINE = (
         "no device is reachable from here",
         "nvidia-smi -L on the host and in the container; /dev/nvidia*; the kernel's log",
         "that the machine has no GPU",
+        outside=True,
     ),
     Row(
         "F49",
@@ -149,6 +150,7 @@ MACHINE = (
         "a lock is held by a living download, or its file was left behind",
         "who holds it; its age; whether the holder moves bytes",
         "that the lock is stale",
+        outside=True,
     ),
     Row(
         "F57",
@@ -159,5 +161,6 @@ MACHINE = (
         "a download stands still",
         "its bytes over a minute; the same with HF_HUB_DISABLE_XET=1",
         "that the network is down",
+        outside=True,
     ),
 )

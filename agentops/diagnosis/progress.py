@@ -22,6 +22,20 @@ _JOB = re.compile(r"(?i)\b(?:epoch|train|step|iter|fit)|^\s*$")
 # Literals of which a line that tells progress holds one; with the first, most lines are decided.
 LITERALS = (b"step", b"Step", b"iter", b"Iter", b"epoch", b"%|", b"loss", b"Loss")
 _WORDS = tuple(literal.decode() for literal in LITERALS)
+_FINISHED = re.compile(
+    r"'train_runtime': |\b[Tt]rain(?:ing)? (?:is |has )?(?:finished|completed?|done)\b"
+    r"|`max_(?:epochs|steps)=\d+` reached|\bworker group successfully finished\b"
+    r"|\b(?:state|status)[=:] ?\"?finished\b"
+)
+# Literals, in lower case, of which a line that tells of the end holds one.
+FINISH_LITERALS = (
+    b"train_runtime",
+    b"` reached",
+    b"finished",
+    b"train done",
+    *(b"training " + word for word in (b"is", b"has", b"complete", b"done")),
+)
+_FINISH_WORDS = ("rain", "reached", "finished")
 _EDGE_BYTES = 400
 _BACK_STEPS = 2
 
@@ -68,12 +82,14 @@ class Progress:
     """What the lines so far told.
 
     advances counts how often a counter of one kind went beyond all before it; backs how often a
-    step went back, as after a new start; step is the last step told.
+    step went back, as after a new start; step is the last step told; finished is whether the job
+    said so, and no counter went on after that.
     """
 
     advances: int = 0
     backs: int = 0
     step: int | None = None
+    finished: bool = False
     _highest: dict[str, float] = field(default_factory=dict)
     _last: dict[tuple[str, int | None], float] = field(default_factory=dict)
 
@@ -84,6 +100,8 @@ class Progress:
 
     def take(self, text: str, rank: int | None = None) -> bool:
         """Take one line; True where it told progress."""
+        if any(word in text for word in _FINISH_WORDS) and _FINISHED.search(text):
+            self.finished = True
         told = told_by(text)
         if told is None:
             return False
@@ -100,6 +118,7 @@ class Progress:
         elif highest is None or at > highest:
             self.advances += 1
             self._highest[kind] = at
+            self.finished = self.finished and _FINISHED.search(text) is not None
         return True
 
     def take_edges(self, block: bytes) -> None:

@@ -22,7 +22,8 @@ class Signature:
     relaunch says what may be done: R0 not unchanged, R1 once after cleanup, R2 with backoff, R3
     hardware path, R4 keep running, R5 probe first. probe settles it; not_proof is what must not be
     concluded. lasting: a condition that the job's going on does not disprove, such as a full disk.
-    outside: a kernel, shell or launcher wrote the line, so that steps below it came after it.
+    outside: a kernel, shell, tool or launcher wrote the line, or it tells of a wait: steps below it
+    came after it.
     """
 
     id: str

@@ -22,7 +22,7 @@ _NEAR_AFTER = 6
 _NEAR_BEFORE = 3
 _HANDLED = re.compile(
     r"(?i)\b(?:re-?try(?:ing)?|retried|caught|halv(?:ing|ed)|(?:decreas|reduc)(?:ing|ed) \w*[ -]?"
-    r"(?:batch|size|length)|fall(?:ing|s)? back|continuing|skipp(?:ing|ed)|ignor(?:ing|ed)"
+    r"(?:batch|size|length)|fall(?:ing|s)? back|continuing|trying|skipp(?:ing|ed)|ignor(?:ing|ed)"
     r"|recover(?:ing|ed)|attempt \d+)\b|\(expected\)|\bas expected\b|\bcould not be \w+; using\b"
 )
 # What is written as a warning ended nothing by itself; NCCL warns of what ends it.
@@ -37,8 +37,8 @@ class Mark:
     """One exception or failure text, and what the log told around it.
 
     fatal: an exception that ended its program, as far as the traceback shows. quoted: text of a
-    note, a setting or a sample. outside: told by a kernel, a shell or a launcher. line is where it
-    ends, so far.
+    note, a setting or a sample. outside: told by a kernel, a shell or a launcher. afterwards: a
+    mere consequence, told after the job had said that it finished. line is where it ends, so far.
     """
 
     line: int
@@ -48,11 +48,14 @@ class Mark:
     fatal: bool = False
     quoted: bool = False
     outside: bool = False
+    afterwards: bool = False
     handled: bool = False
     anew: bool = False
 
     def survived(self, progress: Progress) -> bool:
         """Whether the job demonstrably went on."""
+        if self.afterwards:
+            return True
         if progress.advances - self.advances < _ADVANCES:
             return False
         if self.fatal and not (self.handled or self.quoted):

@@ -12,7 +12,8 @@ def _row(
     id_: str, numbers: str, role: Role, relaunch: Relaunch, title: str, probe: str, not_proof: str
 ) -> Row:
     """One row of the Xid table; *numbers* are alternatives of a pattern."""
-    return Row(id_, role, relaunch, "xid", _LINE.format(numbers=numbers), title, probe, not_proof)
+    pattern = _LINE.format(numbers=numbers)
+    return Row(id_, role, relaunch, "xid", pattern, title, probe, not_proof, outside=True)
 
 
 XID = (
