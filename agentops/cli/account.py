@@ -39,7 +39,7 @@ class Account:
     def __init__(self, console: Console) -> None:
         self.console = console
         self._began_us: int | None = None
-        self._phase = ""
+        self._told: tuple[str, str] = ("", "")
 
     def heading(self, text: str) -> None:
         """Tell what comes next, in the demo's own words."""
@@ -57,7 +57,7 @@ class Account:
         payload = event.payload
         match payload:
             case IncidentOpened():
-                self._began_us, self._phase = event.ts_us, ""
+                self._began_us, self._told = event.ts_us, ("", "")
                 self._line(event, "incident", "bold", payload.title)
             case DecisionMade():
                 self._decision(event, payload)
@@ -77,17 +77,21 @@ class Account:
                 pass
 
     def _decision(self, event: Event, payload: DecisionMade) -> None:
-        """A new phase gets a line; within a phase, only what leads to an act does."""
+        """A new phase gets a line; within a phase, what leads to an act or a wait does, once."""
         action = payload.decision.get("action")
         phase = str(payload.decision.get("phase", ""))
         if not isinstance(action, dict):
             return
         first = next(iter(_list(payload.decision.get("because"))), None)
         words = str(first.get("text", "")) if isinstance(first, dict) else ""
-        acting = action.get("kind") == "run" and action.get("purpose") != "probe"
-        if phase != self._phase or acting:
-            self._phase = phase
-            self._line(event, phase, "bold blue", words or summary(event))
+        probing = action.get("purpose") == "probe"
+        if probing and words:
+            words = f"{action.get('command')}: {words}"
+        told = phase, words or summary(event)
+        acting = action.get("kind") == "run" and not probing
+        if phase != self._told[0] or (acting and told != self._told):
+            self._told = told
+            self._line(event, phase, "bold blue", told[1])
 
     def _line(self, event: Event, label: str, style: str, words: str) -> None:
         elapsed_s = (event.ts_us - (self._began_us or event.ts_us)) / 1_000_000

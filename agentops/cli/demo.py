@@ -2,6 +2,9 @@
 
 import argparse
 import asyncio
+import shlex
+import shutil
+import sys
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -131,23 +134,45 @@ def _signals(reader: Reader, incident: str) -> list[JsonObject]:
 
 
 def _tell_end(account: Account, answer: dict[str, object], place: Path) -> None:
-    reports = answer["reports"]
     signals = answer["signals"]
     names = [f"{each['signal']}" for each in signals] if isinstance(signals, list) else []
     account.heading(f"\n{answer['resolution']}: {answer['reason']}")
+    harm = "TOUCHED" if answer["innocents_touched"] else "untouched, by the kernel's word"
     rows = {
         "signals": ", ".join(names) or "none",
-        "innocents": "untouched" if not answer["innocents_touched"] else "TOUCHED",
+        "innocents": harm,
         "events": str(answer["events"]),
-        "journal": str(place),
-        "postmortem": ", ".join(reports.values()) if isinstance(reports, dict) else "",
+        "journal": _short(place),
+        "report": _short(place.with_suffix(".md")),
+        "": _short(place.with_suffix(".html")),
     }
     for key, value in rows.items():
         account.row(key, value)
     account.heading("\nType next:")
-    for line in (
-        f"agentops verify {place}",
-        f"agentops replay {place}",
-        f"agentops log --journal {place}",
+    typed, quoted = _typed(), shlex.quote(str(place))
+    journal = _short(place) if quoted == str(place) else quoted
+    for words, question in (
+        (f"verify {journal}", "is this the journal that was written?"),
+        (f"replay {journal}", "would the same facts lead to the same decisions?"),
+        (f"log --journal {journal}", "what happened, one line an event"),
+        ("init my-project", "a project of your own, for your own hosts"),
     ):
-        account.console.print(Text(f"  {line}"), soft_wrap=True)
+        account.console.print(Text(f"  {typed} {words}"), soft_wrap=True)
+        account.console.print(Text(f"      {question}", style="dim"), soft_wrap=True)
+
+
+def _short(path: Path) -> str:
+    """The path as a person types it, from the home folder on."""
+    try:
+        return f"~/{path.relative_to(Path.home())}"
+    except (RuntimeError, ValueError):
+        return str(path)
+
+
+def _typed() -> str:
+    """How this program is called from here: by its name where the search path has it."""
+    program = Path(sys.argv[0])
+    if program.name != "agentops":
+        return f"{sys.executable} -m agentops"
+    found = shutil.which(program.name)
+    return program.name if found and Path(found).samefile(program) else str(program)
