@@ -35,7 +35,7 @@ FINISH_LITERALS = (
     b"train done",
     *(b"training " + word for word in (b"is", b"has", b"complete", b"done")),
 )
-_FINISH_WORDS = ("rain", "reached", "finished")
+_FINISH_WORDS = ("finished", "omplete", " done", "reached", "train_runtime")
 _EDGE_BYTES = 400
 _BACK_STEPS = 2
 

@@ -30,6 +30,7 @@ CONTEXT_NEEDLES = (
     b"stream",
     b"non_blocking=true",
 )
+_CONTEXT_WORDS = tuple(needle.decode() for needle in CONTEXT_NEEDLES)
 _OOM = frozenset({"F01", "F02", "F03"})
 
 
@@ -43,16 +44,6 @@ class LineMatch:
     text: str
 
 
-def first_match(text: str, among: Sequence[Signature] = CATALOGUE) -> Signature | None:
-    """The first signature of *among* that *text* matches: specific ones stand first."""
-    shown = text[:LINE_BYTES_MAX]
-    lowered = shown.lower()
-    for candidate in among:
-        if candidate.matches(shown, lowered):
-            return candidate
-    return None
-
-
 class Scanner:
     """Matches line after line; remembers a bounded amount of what stood before."""
 
@@ -62,11 +53,14 @@ class Scanner:
 
     def look(self, line: LogLine, among: Sequence[Signature] = CATALOGUE) -> LineMatch | None:
         """What stands in *line*, or None; *among* may leave out what cannot stand in it."""
-        if _AUTOTUNE.search(line.text):
-            self._autotune[line.rank] = line.number
-        if _STREAMS.search(line.text):
-            self._streams = True
-        found = first_match(line.text, among)
+        shown = line.text[:LINE_BYTES_MAX]
+        lowered = shown.lower()
+        if any(word in lowered for word in _CONTEXT_WORDS):
+            if _AUTOTUNE.search(shown):
+                self._autotune[line.rank] = line.number
+            self._streams = self._streams or _STREAMS.search(shown) is not None
+        # Specific ones stand first.
+        found = next((row for row in among if row.matches(shown, lowered)), None)
         if found is None:
             return None
         return LineMatch(self._in_context(found.id, line), line.number, line.rank, line.text)
