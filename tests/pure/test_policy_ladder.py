@@ -5,6 +5,7 @@ from dataclasses import replace
 from pydantic import JsonValue
 
 from agentops.policy import Close, Run
+from agentops.policy.decision import RuleHit
 from agentops.policy.view import SECOND_US
 from journal.events import JsonObject
 from tests.support.shown import Host, beat, row, shell, worker
@@ -35,7 +36,8 @@ def test_a_deaf_process_is_asked_twice_before_it_is_killed_and_then_left_to_a_pe
     assert incident.steps == [*WHY, "close HANDED_OVER"]
     assert isinstance(closed.action, Close)
     assert closed.action.reason == "process 70 lives on after every rung of its ladder"
-    assert closed.action.evidence == closed.because[0].events == incident.view.listed
+    assert closed.because == (RuleHit("ladder", "no rung is left", incident.view.listed),)
+    assert closed.action.evidence == incident.view.listed
 
 
 def test_each_rung_says_what_speaks_for_it_and_what_against_the_others() -> None:
@@ -108,7 +110,8 @@ def test_a_grace_counts_from_the_end_of_the_signals_command() -> None:
     again = incident.decide()
     assert incident.steps[-1] == "list_processes"
     assert (because(again), again.rung) == ("G3", "interrupt")
-    assert again.because[0].events == incident.state.acts[-1].events
+    events = incident.state.acts[-1].events
+    assert again.because == (RuleHit("G3", "did it live on when its grace was over?", events),)
     incident.looks("list_processes")
     incident.decide()
     assert incident.steps[-1] == "tail_log"
@@ -120,6 +123,7 @@ def test_an_interrupt_that_would_be_lost_is_not_sent() -> None:
     term = incident.until("TERM 70")
     assert incident.steps == ["TERM 70"]
     assert (term.rung, term.lead) == ("terminate", "H4")
+    assert term.rejected[0].text == "SIGINT is ignored; it would be lost"
     assert passed_over(term) == [
         ("interrupt", "H4"),
         ("interrupt_again", "ladder"),
@@ -162,8 +166,9 @@ def test_whoever_is_refused_twice_by_the_hosts_own_check_is_left_to_a_person() -
     assert incident.steps == ["list_processes", "close HANDED_OVER"]
     assert isinstance(closed.action, Close)
     assert closed.action.reason == "the host refused to signal process 70: protected"
-    assert closed.action.evidence == closed.because[0].events == incident.state.acts[-1].events
-    assert because(closed) == "G1"
+    refusal = incident.state.acts[-1].events
+    assert closed.because == (RuleHit("G1", "the host's own check refused twice", refusal),)
+    assert closed.action.evidence == refusal
 
 
 def test_a_refusal_to_signal_one_process_is_not_held_against_another() -> None:
@@ -228,8 +233,8 @@ def test_a_job_that_watches_a_stop_file_is_asked_by_it_first() -> None:
     incident = asking()
     asks = incident.until("deploy_files")
     assert incident.steps == ["deploy_files"]
-    assert (asks.rung, because(asks)) == ("request", "ladder")
-    assert asks.because[0].events == incident.view.listed
+    watches = RuleHit("ladder", "the job watches a stop file", incident.view.listed)
+    assert (asks.rung, asks.because[0]) == ("request", watches)
     assert isinstance(asks.action, Run)
     files = asks.action.arguments["files"]
     assert isinstance(files, list)
