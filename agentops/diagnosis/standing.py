@@ -25,6 +25,10 @@ _HANDLED = re.compile(
     r"(?:batch|size|length)|fall(?:ing|s)? back|continuing|trying|skipp(?:ing|ed)|ignor(?:ing|ed)"
     r"|recover(?:ing|ed)|attempt \d+)\b|\(expected\)|\bas expected\b|\bcould not be \w+; using\b"
 )
+_ENDING = re.compile(
+    r"(?i)\btraining (?:has )?(?:failed|aborted|crashed)\b|(?<!non-)(?<!not )\bfatal\b"
+    r"|\b(?:aborting|exiting|giving up|terminating)\b"
+)
 # What is written as a warning ended nothing by itself; NCCL warns of what ends it.
 _WARNED = re.compile(r"\b\w*Warning: |^\[W\d{4} |(?<!NCCL )\bWARN(?:ING)?\b")
 _STARTED_ANEW = re.compile(
@@ -36,21 +40,28 @@ _STARTED_ANEW = re.compile(
 class Mark:
     """One exception or failure text, and what the log told around it.
 
-    fatal: an exception that ended its program, as far as the traceback shows. quoted: text of a
-    note, a setting or a sample. outside: told by a kernel, a shell or a launcher. afterwards: a
-    mere consequence, told after the job had said that it finished. line is where it ends, so far.
+    uncaught: an exception that ended its program, as the traceback shows; ending: as words near it
+    do. quoted: text of a note, a setting or a sample. outside: told by a kernel, a shell or a
+    launcher. afterwards: a mere consequence, told after the job had said that it finished. line is
+    where it ends, so far.
     """
 
     line: int
     advances: int
     backs: int
     told_before: bool
-    fatal: bool = False
+    uncaught: bool = False
+    ending: bool = False
     quoted: bool = False
     outside: bool = False
     afterwards: bool = False
     handled: bool = False
     anew: bool = False
+
+    @property
+    def fatal(self) -> bool:
+        """Whether the program ended with it; what is quoted ends nothing."""
+        return (self.uncaught or self.ending) and not self.quoted
 
     def survived(self, progress: Progress) -> bool:
         """Whether the job demonstrably went on."""
@@ -58,7 +69,7 @@ class Mark:
             return True
         if progress.advances - self.advances < _ADVANCES:
             return False
-        if self.fatal and not (self.handled or self.quoted):
+        if self.fatal:
             return self.told_before and (self.anew or progress.backs > self.backs)
         return self.told_before or self.handled or self.quoted or self.outside
 
@@ -76,9 +87,9 @@ class Marks:
         """A mark for what stands in *line*."""
         progress = self._progress
         made = Mark(line, progress.advances, progress.backs, told_before=progress.told)
-        made.handled = _WARNED.search(text) is not None or any(
-            line - at <= _NEAR_BEFORE and _HANDLED.search(said) for at, said in self._before
-        )
+        near = [said for at, said in self._before if line - at <= _NEAR_BEFORE]
+        made.handled = _WARNED.search(text) is not None or any(map(_HANDLED.search, near))
+        made.ending = any(map(_ENDING.search, near))
         self._recent.append(made)
         self._latest = made
         return made
@@ -94,9 +105,12 @@ class Marks:
             return
         if _STARTED_ANEW.search(text):
             self._latest.anew = True
-        if self._recent and _HANDLED.search(text):
+        if self._recent:
+            handled = _HANDLED.search(text) is not None
+            ending = _ENDING.search(text) is not None
             for mark in self._recent:
-                mark.handled = True
+                mark.handled |= handled
+                mark.ending |= ending
         self._recent = [mark for mark in self._recent if line - mark.line < _NEAR_AFTER]
 
 

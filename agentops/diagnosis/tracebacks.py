@@ -63,7 +63,7 @@ class Chain:
         """Take one frame; the outermost stands first."""
         if self.frames == 0:
             foreign = file.startswith("<") and not file.startswith("<frozen")
-            self.mark.fatal |= where in _UNCAUGHT and not foreign
+            self.mark.uncaught |= where in _UNCAUGHT and not foreign
         self.frames += 1
         self.strings += file.startswith(("<string", "<stdin"))
 
@@ -83,7 +83,7 @@ class Chain:
     def again(self, number: int, *, caused: bool) -> None:
         """The next exception of the chain follows; its frames tell who caught it."""
         self.open, self.frames, self.strings, self._caused = True, 0, 0, caused
-        self.mark.fatal, self.begun = False, number
+        self.mark.uncaught, self.begun = False, number
 
 
 class Tracebacks:
@@ -124,7 +124,7 @@ class Tracebacks:
         chain.boxed = "\u256d" in before
         chain.mark.quoted |= before[:1] in {" ", "\t"} and not chain.boxed
         # A header in the middle of another line: a buffer was cut where the program ended.
-        chain.mark.fatal |= before[-1:].isalnum()
+        chain.mark.uncaught |= before[-1:].isalnum()
         ignored = self._ignored_at.get(line.rank)
         chain.ignored |= ignored is not None and line.number - ignored <= _IGNORED_WITHIN
         return chain

@@ -89,6 +89,7 @@ def test_an_exception_that_nobody_caught_is_not_disproved_by_steps_below_it() ->
     """Buffered output is written when the program ends, below the traceback."""
     assert root_of(uncaught(OOM) + STEPS + MORE) == "F01"
     assert root_of(STEPS + uncaught(OOM) + MORE) == "F01"
+    assert root_of(STEPS + uncaught(OOM) + "uploader: retrying\n" + MORE) == "F01"
     assert root_of("step=1 lo" + uncaught(OOM).replace("<module>", "step") + MORE) == "F01"
 
 
@@ -108,6 +109,9 @@ def test_a_caught_exception_needs_steps_before_and_after_it() -> None:
     assert root_of(STEPS + caught(OOM)) == "F01"
     assert root_of(caught(OOM) + MORE) == "F01"
     assert root_of(caught(OOM) + "halving the batch\n" + MORE) is None
+    ended = "ERROR:root:training failed\n" + caught(OOM)
+    assert root_of(STEPS + ended + MORE) == "F01"
+    assert root_of(STEPS + caught(OOM) + "giving up\n" + MORE) == "F01"
     assert root_of(caught("ValueError: x")) == "exception"
     assert root_of(caught("ValueError: x") + "retrying in 5 s\n") is None
 
