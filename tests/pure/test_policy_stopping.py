@@ -5,6 +5,7 @@ from dataclasses import replace
 from pydantic import JsonValue
 
 from agentops.policy import Close
+from agentops.policy.decision import RuleHit
 from agentops.policy.stopping import told
 from agentops.policy.view import SECOND_US
 from tests.support.shown import Host, beat, row, shell, worker, young
@@ -93,7 +94,8 @@ def test_a_told_shell_whose_child_has_ended_has_a_grace_to_end_itself() -> None:
     incident.steps.clear()
     waits = incident.until("wait")
     assert incident.steps == ["list_processes", "wait process_absent 3000"]
-    assert (waits.because[0].rule, waits.because[0].events) == ("supervisor", incident.view.listed)
+    words = "it was told, and what it waited for has ended"
+    assert waits.because == (RuleHit("supervisor", words, incident.view.listed),)
     assert named(waits) == [50]
     incident.answered()
     incident.steps.clear()
@@ -197,8 +199,9 @@ def test_a_job_that_nobody_is_seen_to_start_again_is_stopped_twice_and_then_hand
     assert isinstance(decision.action, Close)
     assert "process 73 was started again by something" in decision.action.reason
     assert decision.action.evidence == thrice.view.listed
-    assert (decision.because[0].rule, decision.lead) == ("flapping", "H5")
-    assert decision.because[0].events == thrice.view.listed
+    words = "it was started again more than twice"
+    assert decision.because == (RuleHit("flapping", words, thrice.view.listed),)
+    assert decision.lead == "H5"
 
 
 def test_workers_that_ended_do_not_make_a_job_flap() -> None:
