@@ -73,7 +73,8 @@ def _rest() -> Iterator[str]:
     for uri, _, says, mime in TEMPLATES:
         yield f"- `{uri}` ({mime}): {says}."
     for prompt in PROMPTS.values():
-        yield f"- prompt `{prompt.name}({', '.join(prompt.takes)})`: {prompt.says}."
+        end = "" if prompt.says.endswith("?") else "."
+        yield f"- prompt `{prompt.name}({', '.join(prompt.takes)})`: {prompt.says}{end}"
 
 
 if __name__ == "__main__":
