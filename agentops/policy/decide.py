@@ -219,8 +219,10 @@ def _instead(view: View, step: Step, guard: GuardResult) -> Step:
     name = action.command if isinstance(action, Run) else action.kind
     rejected = (*step.rejected, Rejected(name, guard.guard, f"not shown: {guard.note}"))
     hit = RuleHit(guard.guard, f"not shown: {guard.note}")
+    # What was expected of the act is not expected of what is done in its place.
+    step = replace(step, because=(hit,), rejected=rejected, rung="", expects=())
     if guard.guard in CURED_BY_LOOKING:
-        return replace(step, action=moves.list_processes(), because=(hit,), rejected=rejected)
+        return replace(step, action=moves.list_processes())
     if guard.guard in CURED_BY_WAITING:
         longest = view.job.stop.grace.graceful_max_s * SECOND_US
         since = view.signals[-1].at_us if view.signals else view.now_us
@@ -228,12 +230,10 @@ def _instead(view: View, step: Step, guard: GuardResult) -> Step:
             beat = view.fact(*BEAT)
             if beat is not None and view.now_us - beat.at_us < LOOK_AGAIN_US:
                 pause = Pause(view.now_us + LOOK_AGAIN_US, "a checkpoint is being written")
-                return replace(step, action=pause, because=(hit,), rejected=rejected)
-            return replace(
-                step, action=moves.read_heartbeat(view), because=(hit,), rejected=rejected
-            )
+                return replace(step, action=pause)
+            return replace(step, action=moves.read_heartbeat(view))
     close = Close("HANDED_OVER", f"{guard.guard} does not pass: {guard.note}", ())
-    return replace(step, action=close, because=(hit,), rejected=rejected, expects=())
+    return replace(step, action=close)
 
 
 def _refused(step: Step, action: Run, rule: str, text: str) -> Step:
