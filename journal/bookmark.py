@@ -18,7 +18,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from journal.disk import write_whole
 from journal.envelope import HostRef
-from journal.errors import NotAJournal, WriteFailed
+from journal.errors import NotAJournal, SegmentDamaged, WriteFailed
 from journal.layout import Layout, read_format
 from journal.ledger import Intent, Ledger
 from journal.lines import leaf_hash, quoted
@@ -150,7 +150,7 @@ def read_bookmark(layout: Layout) -> Bookmark:
         if hashlib.sha256(body).hexdigest().encode() != digest:
             return Bookmark()
         return _fitting(layout, _Stored.model_validate_json(body))
-    except (OSError, ValueError, NotAJournal, zstandard.ZstdError):
+    except (OSError, ValueError, NotAJournal, SegmentDamaged, zstandard.ZstdError):
         return Bookmark()
 
 

@@ -14,6 +14,7 @@
     ├── IndexFailed           journal.duckdb cannot be brought up; the evidence is not touched
     ├── JournalClosed         the journal was closed, or belongs to another process
     ├── Corrupt               stored bytes contradict the chain: names stream, seq, place
+    │   └── SegmentDamaged        a segment holds what no writer writes, so it is not read on
     ├── KeyUnusable           the signing or verifying key cannot be used
     ├── QueryFailed           DuckDB refused the SQL
     └── EventNotFound         no event, or more than one, has this id
@@ -88,6 +89,20 @@ class Corrupt(JournalError):  # noqa: N818
         self.stream = stream
         self.seq = seq
         self.where = where
+
+
+class SegmentDamaged(Corrupt):
+    """A segment holds what no writer writes; it cannot be read on, so no event's place is known.
+
+    Attributes:
+        reason: What is wrong with it, without its place.
+        is_line: Whether it is one line that is wrong.
+    """
+
+    def __init__(self, reason: str, *, stream: str, where: str, is_line: bool = False) -> None:
+        JournalError.__init__(self, f"{reason} (stream {stream}, {where}); run: agentops verify")
+        self.stream, self.seq, self.where = stream, -1, where
+        self.reason, self.is_line = reason, is_line
 
 
 class KeyUnusable(JournalError):  # noqa: N818

@@ -16,7 +16,9 @@ every seal. Not here: any of the contents.
 """
 
 import json
+import os
 import re
+import stat
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -129,6 +131,10 @@ def read_format(layout: Layout) -> str:
         NotAJournal: No journal here, or one of another format.
     """
     path = layout.format_file
+    if (odd := odd_file(layout.root)) is not None:
+        raise NotAJournal(
+            f"{odd}: is neither a file nor a folder, and a journal holds nothing else"
+        )
     try:
         value = json.loads(path.read_bytes())
     except FileNotFoundError as error:
@@ -137,7 +143,7 @@ def read_format(layout: Layout) -> str:
         raise NotAJournal(f"{layout.root} is not a journal: it has no format.json") from error
     except NotADirectoryError as error:
         raise NotAJournal(f"{layout.root} is not a journal: it is a file") from error
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise NotAJournal(f"cannot read {path}: {error}") from error
     if not isinstance(value, dict) or not isinstance(value.get("journal"), str):
         raise NotAJournal(f"{path} does not name a journal")
@@ -147,3 +153,23 @@ def read_format(layout: Layout) -> str:
         )
     journal_id: str = value["journal"]
     return journal_id
+
+
+def odd_file(root: Path) -> Path | None:
+    """What lies in a journal's folder and is no regular file: a pipe, a device, a loose link.
+
+    Whoever reads from a pipe or a device may wait for ever, so it is looked for before.
+    """
+    for folder, _, names in os.walk(root):
+        for name in names:
+            path = Path(folder, name)
+            try:
+                mode = path.stat().st_mode
+            except OSError:
+                # Compressed or taken away by its writer meanwhile, unless it is a loose link.
+                if path.is_symlink():
+                    return path
+                continue
+            if not stat.S_ISREG(mode):
+                return path
+    return None

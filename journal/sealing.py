@@ -14,6 +14,7 @@ from journal.clock import Clock
 from journal.disk import Disk
 from journal.envelope import Event, NewEvent
 from journal.events import CommandIntended, SealAnchored, Sealed
+from journal.keys import KeyStore
 from journal.kinds import OUTCOME_KINDS
 from journal.layout import Layout, stream_order
 from journal.ledger import command_id_of
@@ -64,6 +65,7 @@ class Sealable(Protocol):
     layout: Layout
     journal_id: str
     clock: Clock
+    keys: KeyStore
     anchors: tuple[Anchor, ...]
 
 
@@ -87,10 +89,14 @@ def seal(journal: Sealable, head: Head, key: SigningKey, disk: Disk) -> list[New
 def super_seal(journal: Sealable, key: SigningKey, disk: Disk) -> Sequence[Head]:
     """Sign the heads of all streams together, store and anchor it; gives the heads.
 
+    Heads that no key of this journal signed are left out: whoever can write ``seals.jsonl`` could
+    otherwise have the owner's key sign what never was.
+
     Raises:
         WriteFailed: ``seals.jsonl`` cannot be written.
     """
-    found = latest_heads(journal.layout.seals, journal.journal_id)
+    trusted = (key.public, *journal.keys.pinned(journal.journal_id).keys)
+    found = latest_heads(journal.layout.seals, journal.journal_id, trusted)
     heads = [found[name] for name in sorted(found, key=stream_order)]
     note = super_seal_note(journal.journal_id, heads, journal.clock.wall_us(), key)
     append_note(journal.layout.seals, disk, note, heads)

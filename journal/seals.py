@@ -17,7 +17,8 @@ from journal.events import JsonObject
 from journal.lines import canonical, leaf_hash, loads
 from journal.locks import locked
 from journal.merkle import root_of
-from journal.notes import Checkpoint, SigningKey, parse_note, sign
+from journal.notes import Checkpoint, PublicKey, SigningKey, open_note, parse_note, sign
+from journal.segment_walk import open_regular
 
 ORIGIN_PREFIX = "agentops-journal"
 
@@ -110,7 +111,7 @@ def append_object(path: Path, disk: Disk, value: JsonObject) -> None:
     """
     try:
         with locked(path):
-            descriptor = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CLOEXEC)
+            descriptor = open_regular(str(path), os.O_RDWR | os.O_APPEND)
             try:
                 _cut_torn_end(descriptor)
                 rest = memoryview(canonical(value) + b"\n")
@@ -138,7 +139,8 @@ def read_notes(path: Path) -> Iterator[StoredNote]:
         OSError: The file cannot be read (an absent one is empty).
     """
     if path.exists():
-        yield from parse_notes(path.read_bytes())
+        with open(path, "rb", opener=open_regular) as file:  # noqa: PTH123 - Path.open takes no opener
+            yield from parse_notes(file.read())
 
 
 def parse_notes(text: bytes) -> Iterator[StoredNote]:
@@ -148,19 +150,25 @@ def parse_notes(text: bytes) -> Iterator[StoredNote]:
         yield _read_note(number, line)
 
 
-def latest_heads(path: Path, journal_id: str) -> dict[str, Head]:
-    """Per stream, the biggest head that a note claims. Signatures are not checked."""
-    heads: dict[str, Head] = {}
+def latest_heads(path: Path, journal_id: str, trusted: Sequence[PublicKey]) -> dict[str, Head]:
+    """Per stream, the biggest head that a trusted key signed."""
+    claimed: dict[str, list[tuple[int, int, str]]] = {}
     for stored in read_notes(path):
         checkpoint = parse_note(stored.note)
         if isinstance(checkpoint, str):
             continue
         origin = split_origin(checkpoint.origin)
-        if origin is None or origin[0] != journal_id or origin[1] is None:
-            continue
-        old = heads.get(origin[1])
-        if old is None or old.size <= checkpoint.size:
-            heads[origin[1]] = Head(origin[1], checkpoint.size, checkpoint.root.hex())
+        if origin is not None and origin[0] == journal_id and origin[1] is not None:
+            claim = (checkpoint.size, stored.number, stored.note)
+            claimed.setdefault(origin[1], []).append(claim)
+    heads: dict[str, Head] = {}
+    for stream, claims in claimed.items():
+        # Signatures cost more than all the rest: the biggest claim is nearly always good.
+        for _, _, note in sorted(claims, reverse=True):
+            checkpoint = open_note(note, *trusted)
+            if not isinstance(checkpoint, str):
+                heads[stream] = Head(stream, checkpoint.size, checkpoint.root.hex())
+                break
     return heads
 
 

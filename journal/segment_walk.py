@@ -5,9 +5,11 @@ after it is asked: ``journal.chain_check`` shares a long stream's segments among
 here: what a link means (``journal.segments``).
 """
 
+import errno
 import hashlib
 import json
 import os
+import stat
 import sys
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
@@ -25,6 +27,7 @@ _HEX = 64
 _BLOCK_BYTES = 16 << 10
 _ZEROS = bytes(_BLOCK_BYTES)
 _BUFFER_BYTES = 256 << 10  # small enough for the cache; grows where a line is longer
+_BUFFER_BYTES_MAX = 128 << 20  # a line that fills half of it is no event's
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,8 +73,21 @@ def open_segment(path: Path) -> IO[bytes]:
             return _Filled(path)
         except FileNotFoundError:
             path = path.with_name(path.name + ".zst")
-    raw = path.open("rb")
+    raw = open(path, "rb", opener=open_regular)  # noqa: PTH123 - Path.open takes no opener
     return zstandard.ZstdDecompressor().stream_reader(raw, closefd=True)
+
+
+def open_regular(path: str, flags: int) -> int:
+    """A descriptor of a regular file: from a pipe or a device a reader would wait for ever.
+
+    Raises:
+        OSError: Nothing is there, it cannot be opened, or it is no regular file.
+    """
+    descriptor = os.open(path, flags | os.O_NONBLOCK | os.O_CLOEXEC)
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        os.close(descriptor)
+        raise OSError(errno.EINVAL, "is not a regular file", path)
+    return descriptor
 
 
 def filled_size(file: Path | int) -> int:
@@ -80,7 +96,7 @@ def filled_size(file: Path | int) -> int:
     Raises:
         OSError: The file cannot be read.
     """
-    descriptor = file if isinstance(file, int) else os.open(file, os.O_RDONLY | os.O_CLOEXEC)
+    descriptor = file if isinstance(file, int) else open_regular(str(file), os.O_RDONLY)
     try:
         end = os.fstat(descriptor).st_size
         while end > 0:
@@ -103,7 +119,7 @@ class _Filled(FileIO):
     """
 
     def __init__(self, path: Path) -> None:
-        super().__init__(path, "rb")
+        super().__init__(path, "rb", opener=open_regular)
         self._end = filled_size(self.fileno())
 
     def read(self, size: int | None = -1, /) -> bytes:
@@ -144,6 +160,8 @@ class _Walk:
                 return False
             kept = filled - start
             buffer[:kept] = buffer[start:filled]
+            if kept > _BUFFER_BYTES_MAX // 2:
+                return False
             if kept > len(buffer) // 2:
                 buffer.extend(bytes(len(buffer)))
         return True

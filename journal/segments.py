@@ -14,7 +14,7 @@ from typing import NamedTuple
 import zstandard
 
 from journal.disk import sync_folder, write_whole
-from journal.errors import Corrupt, WriteFailed
+from journal.errors import Corrupt, SegmentDamaged, WriteFailed
 from journal.layout import Layout
 from journal.lines import ZERO_LEAF, leaf_hash
 from journal.merkle import Frontier
@@ -23,6 +23,7 @@ from journal.segment_walk import filled_size, open_segment
 CHUNK_BYTES = 1 << 20
 _LEVEL = 6  # full segments are compressed once and kept for years
 LINE_BYTES_MAX = 64 << 20  # a longer "line" is damage, not an event
+_UNPACKED_BYTES_MAX = 1 << 30  # a writer goes on in a new segment long before that
 
 # The envelope's last fields, in canonical order. ``data`` stands before them, so the last match of
 # this text in a line is the envelope's own, whatever the payload quotes.
@@ -104,21 +105,50 @@ def iterate(path: Path, start: int = 0) -> Iterator[StoredLine]:
 
     Raises:
         OSError: The file cannot be read.
-        zstandard.ZstdError: A compressed segment is damaged.
+        SegmentDamaged: A compressed segment does not unpack, or unpacks to more than any writer
+            packs; or a line is longer than any event.
     """
+    try:
+        yield from _complete_lines(path, start)
+    except zstandard.ZstdError as error:
+        raise SegmentDamaged(
+            f"cannot be unpacked: {error}", stream=path.parent.name, where=path.name
+        ) from error
+
+
+def _complete_lines(path: Path, start: int) -> Iterator[StoredLine]:
     with open_segment(path) as file:
         if start:
             file.seek(start)
         offset = start
-        rest = b""
+        rest: list[bytes] = []  # of a line whose end was not read yet
+        length = 0
         while chunk := file.read(CHUNK_BYTES):
-            lines = (rest + chunk).split(b"\n")
-            rest = lines.pop()
-            for line in lines:
-                yield StoredLine(path, offset, line)
-                offset += len(line) + 1
-            if len(rest) > LINE_BYTES_MAX:
-                return
+            first, *others = chunk.split(b"\n")
+            rest.append(first)
+            length += len(first)
+            if others:
+                rest, last = [others.pop()], b"".join(rest)
+                length = len(rest[0])
+                for line in (last, *others):
+                    yield StoredLine(path, offset, line)
+                    offset += len(line) + 1
+            _refuse_excess(path, offset, length)
+
+
+def _refuse_excess(path: Path, offset: int, length: int) -> None:
+    """Stop where no writer would have got: a line without end, a file that unpacks for ever."""
+    stream, mib = path.parent.name, 1 << 20
+    if length > LINE_BYTES_MAX:
+        raise SegmentDamaged(
+            f"a line is longer than {LINE_BYTES_MAX // mib} MiB",
+            stream=stream, where=f"{path.name}@{offset}", is_line=True,
+        )  # fmt: skip
+    if path.suffix == ".zst" and offset > _UNPACKED_BYTES_MAX:
+        raise SegmentDamaged(
+            f"unpacks to more than {_UNPACKED_BYTES_MAX // mib} MiB",
+            stream=stream, where=path.name,
+        )  # fmt: skip
 
 
 def stream_lines(layout: Layout, stream: str) -> Iterator[StoredLine]:

@@ -20,6 +20,7 @@ from journal.errors import (
     LineProfileError,
     OrphanOutcome,
     Refused,
+    SegmentDamaged,
 )
 from journal.events import Heartbeat, KeyRotated, Redacted, Sealed, SegmentStarted, SessionStarted
 from journal.findings import Code, Copy, Finding, Remark
@@ -120,6 +121,9 @@ class StreamChecker:
                     yield stored, event
                     previous = None
                 self._check_end(path)
+        except SegmentDamaged as damage:
+            code: Code = "LINE_MALFORMED" if damage.is_line else "SEGMENT_CHANGED"
+            self._found(code, damage.where, damage.reason)
         except (OSError, zstandard.ZstdError) as error:
             self._found("SEGMENT_CHANGED", path.name, f"cannot be read: {error}")
         if self._in_session and check.finding is None:

@@ -270,9 +270,9 @@ class Journal:
         """Let go without another word in the journal, as a crash would."""
         if not self._closed:
             self._closed = True
-            self._stream.close()
-            self._blobs.close()
             self._claims.close()
+            self._blobs.close()
+            self._stream.close()  # and its lock, under which the packs were written too
 
     def _begin_session(self) -> None:
         begin = session_started(self.journal_id, self.settings.machine)

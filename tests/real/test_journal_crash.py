@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from journal import Reader
+from journal.errors import Corrupt
 from journal.events import CommandOutcomeUnknown, JournalRecovered
 from tests.support import journal_child
 from tests.support.journals import Place, note, reconciled, twenty_events
@@ -158,6 +159,25 @@ def test_a_hole_of_zeros_before_whole_lines_is_set_aside(tmp_path: Path) -> None
     assert place.verify().status == "intact"
     (kept,) = place.layout.quarantine.iterdir()
     assert kept.read_bytes() == hole
+
+
+def test_lines_that_the_next_opener_sets_aside_never_reach_the_index(tmp_path: Path) -> None:
+    """Else their rows would stand where the opener's own events come to be."""
+    place = Place(tmp_path)
+    twenty_events(place)
+    journal = place.open()
+    begun = len(place.lines())
+    journal.append(note("whole in the middle"), note("and at its end"))
+    journal.abandon()
+    whole = place.segment().read_bytes()
+    place.segment().write_bytes(whole.replace(b"in the mid", bytes(10)))
+    with pytest.raises(Corrupt):
+        Reader.open(place.path).query("SELECT 1")
+    with place.open() as journal:
+        rows = journal.reader().query("SELECT seq, encode(line) FROM event ORDER BY seq").rows
+        assert rows == list(enumerate(place.lines()))
+        assert len(rows) > begun
+    assert place.verify().status == "intact"
 
 
 def test_room_that_a_dead_writer_had_laid_out_is_written_into(tmp_path: Path) -> None:
