@@ -206,6 +206,16 @@ def test_what_happens_after_an_interrupt_is_no_cause() -> None:
     assert root_of(STEPS + uncaught("OSError: handle is closed")) == "exception"
 
 
+def test_peers_that_leave_are_no_failure_only_after_the_jobs_own_end() -> None:
+    """A root after it is one all the same, and so is a peer that leaves the next run."""
+    left = "NCCL WARN socketProgress: Connection closed by remote peer n1<40110>\n"
+    done = STEPS + "Training finished\n"
+    assert not read(done + left).failed
+    assert read(STEPS + left).failed
+    assert read(done + MORE + left).failed
+    assert root_of(done + uncaught(OOM)) == "F01"
+
+
 def test_tracebacks_of_ranks_between_each_other_are_told_apart() -> None:
     """Each rank's frames and last line belong to its own."""
     one = uncaught("ValueError: first").splitlines()
