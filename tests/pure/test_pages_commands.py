@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from agentops.cli.main import build_parser
+from trainer.cli import parser as trainer_parser
 
 ROOT = Path(__file__).parents[2]
 PAGES = sorted({*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")})
@@ -68,6 +69,8 @@ def test_every_command_that_a_page_shows_is_accepted(path: Path) -> None:
             words = words_of(part)
             if words[:1] == ["agentops"]:
                 build_parser(words[1]).parse_args(words[1:])
+            if words[:3] == ["python", "-m", "trainer"]:
+                trainer_parser().parse_args(words[3:])
 
 
 @pytest.mark.parametrize("path", PAGES, ids=_name)
