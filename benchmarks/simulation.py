@@ -73,7 +73,7 @@ def run_steps(folder: Path, first: int, last: int) -> None:
             tally.add(run)
             if run.findings:
                 said = "; ".join(run.findings)
-                print(f"RED {seed} dying at {step}, {commit}: {said}", file=sys.stderr)
+                print(f"RED --seed {seed} --dies-at {step}, {commit}: {said}", file=sys.stderr)
         cpu_s = round(time.process_time() - began_s)
         told = {"first": seed, "commit": commit, "cpu_s": cpu_s} | tally.json()
         (folder / f"{seed}.json").write_text(json.dumps(told) + "\n", encoding="utf-8")

@@ -89,17 +89,22 @@ class SeedTally:
 
 
 def run_seeds(
-    rules: PolicyConfig, seeds: Sequence[int], *, side_by_side: int, alone: bool = False
+    rules: PolicyConfig,
+    seeds: Sequence[int],
+    *,
+    side_by_side: int,
+    alone: bool = False,
+    dies_at: int | None = None,
 ) -> Iterator[Simulated]:
     """Each seed's outcome, in order, worked out by *side_by_side* processes.
 
-    alone: the engine without executor and journal, which is many times faster.
+    alone: the engine without executor and journal, which is many times faster. dies_at: the step at
+    which the controller dies, in the place of deaths by chance.
     """
     remaining = iter(seeds)
     chunks = iter(lambda: tuple(islice(remaining, CHUNK)), ())
-    work = partial(
-        _run_chunk, config=simulated_config(rules), one=simulate if alone else simulate_whole
-    )
+    one = simulate if alone else partial(simulate_whole, dies_at=dies_at)
+    work = partial(_run_chunk, config=simulated_config(rules), one=one)
     if side_by_side == 1:
         for chunk in chunks:
             yield from work(chunk)

@@ -10,6 +10,7 @@ from agentops.cli.policies import read_policy_file, shipped_text
 from agentops.cli.printing import console, emit
 from agentops.cli.status import Status
 from agentops.cli.values import natural, positive
+from agentops.errors import UsageError
 from agentops.policy import parse_policy
 
 _TELL_EVERY = 1_000
@@ -28,6 +29,12 @@ def add_simulate(verbs: "argparse._SubParsersAction[argparse.ArgumentParser]") -
     parser.add_argument(
         "--alone", action="store_true", help="the engine without executor and journal; faster"
     )
+    parser.add_argument(
+        "--dies-at",
+        type=natural,
+        metavar="N",
+        help="with --seed: the controller dies at its Nth step, and nowhere by chance; 0 is never",
+    )
     parser.add_argument("--policy", type=Path, metavar="FILE", help="rules to run under (shipped)")
     parser.add_argument("--side-by-side", type=positive, metavar="N", help="processes (all cores)")
     add_json_option(parser)
@@ -42,17 +49,26 @@ def _simulate(arguments: argparse.Namespace) -> Status:
     seeds = range(arguments.first, arguments.first + arguments.seeds)
     if arguments.seed is not None:
         seeds = range(arguments.seed, arguments.seed + 1)
+    if arguments.dies_at is not None and (arguments.seed is None or arguments.alone):
+        raise UsageError("bench simulate: --dies-at goes with --seed, and not with --alone")
     side_by_side = arguments.side_by_side or os.cpu_count() or 1
     if len(seeds) == 1:
         side_by_side = 1
     tally = SeedTally()
     progress = console(to_stderr=True)
     alone = " --alone" if arguments.alone else ""
-    for run in run_seeds(rules, seeds, side_by_side=side_by_side, alone=arguments.alone):
+    for run in run_seeds(
+        rules,
+        seeds,
+        side_by_side=side_by_side,
+        alone=arguments.alone,
+        dies_at=arguments.dies_at,
+    ):
         tally.add(run)
         if len(seeds) == 1:
             progress.print(f"{run.drawn}", soft_wrap=True)
             progress.print(f"{run.resolution}: {run.reason}; {' '.join(run.signals)}")
+            progress.print(f"{run.steps} steps, {run.deaths} deaths")
         if run.findings:
             progress.print(f"RED seed {run.seed}: {'; '.join(run.findings)}", soft_wrap=True)
             progress.print(f"  again: agentops bench simulate --seed {run.seed}{alone}")

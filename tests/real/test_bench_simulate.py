@@ -1,5 +1,6 @@
 """Loop, executor and journal as they are, in simulated worlds with faults at every step."""
 
+import json
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
@@ -13,6 +14,7 @@ from agentops.bench.seeds import SeedTally, run_seeds
 from agentops.bench.simulate import Simulated
 from agentops.bench.whole import simulate_whole
 from agentops.bench.world import SECOND_US, World
+from agentops.cli.main import main
 from agentops.commands.base import Completed
 from agentops.commands.processes import ListProcesses, ProcessTable
 from agentops.commands.signals import SignalProcess
@@ -240,3 +242,12 @@ def test_a_controller_dies_at_the_step_that_is_asked_for_and_nowhere_else() -> N
         assert (run.deaths, run.findings) == (1, ())
         assert run.steps > step
     assert simulate_whole(9, config(), dies_at=whole.steps + 1).deaths == 0
+
+
+def test_a_death_is_asked_for_with_one_whole_seed_only(capsys: pytest.CaptureFixture[str]) -> None:
+    """The line that a red one is told with runs it again."""
+    assert main(["bench", "simulate", "--dies-at", "3"]) == 2
+    assert main(["bench", "simulate", "--seed", "9", "--alone", "--dies-at", "3"]) == 2
+    assert "--dies-at goes with --seed" in capsys.readouterr().err
+    assert main(["bench", "simulate", "--seed", "9", "--dies-at", "20", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["controller_deaths"] == 1
