@@ -198,6 +198,8 @@ async def test_names_alone_hand_over(box: Box, tmp_path: Path) -> None:
     looker = box.start_inside(("tail", "-f", str(STUB)), container=CONTAINER)
     ended, events = await place.recover(Terms(goal="stop"))
     assert ended.resolution == "HANDED_OVER"
+    remedy = f"let the job write pid and start_ticks to {place.folder}/heartbeat.json"
+    assert remedy in ended.reason
     assert signals(events) == []
     assert looker.identity in {truth.identity for truth in box.processes(CONTAINER)}
 
