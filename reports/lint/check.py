@@ -7,6 +7,7 @@ from reports.lint.document import read
 from reports.lint.findings import Context, Finding, Ground
 from reports.lint.record import record
 from reports.lint.rules import (
+    causes,
     cited,
     claimed,
     commands,
@@ -23,6 +24,7 @@ ALL = (
     *wording.RULES,
     *commands.RULES,
     *evidence.RULES,
+    *causes.RULES,
     *things.RULES,
     *numbers.RULES,
     *cited.RULES,

@@ -25,6 +25,8 @@ _END = re.compile(
     r"(?<=[.!?…])[”\"»)\]]*(?:\s*\[[^\]]*·[^\]]*\])*\s+(?=[A-Z“\"«`(]|\[(?!e\d|\+|msg))"
 )
 _ABBREVIATED = re.compile(r"(?:\b(?:e\.g|i\.e|etc|vs|cf|approx|no|Fig|Dr|St)\.)$")
+# A recorded line, whole or cut off, that stands in a text as evidence.
+_RAW = re.compile(r"`+\{\".*$")
 _COMMAND_LINE = re.compile(
     r"^(?:\[bash\]\s*|\$\s+|# )?(?:ssh|sudo|sleep|nvidia-smi|pct|docker|ps|kill)\b.*[-|;&'\"]"
 )
@@ -54,8 +56,9 @@ class Sentence:
 
     @cached_property
     def quotes(self) -> tuple[str, ...]:
-        """What stands between quotation marks."""
-        return tuple(next(part for part in found if part) for found in _QUOTES.findall(self.text))
+        """What stands between quotation marks; a code span is no quotation and has none."""
+        words = _CODE.sub(" ", self.text)
+        return tuple(next(part for part in found if part) for found in _QUOTES.findall(words))
 
     @cached_property
     def code(self) -> tuple[str, ...]:
@@ -190,7 +193,7 @@ def _sentences(blocks: tuple[Block, ...]) -> Iterator[Sentence]:
         if block.kind == "heading":
             heading = block.text
         elif block.kind != "code":
-            for part in split(block.text):
+            for part in split(_RAW.sub("`…`", block.text)):
                 yield Sentence(part, block.line, heading, place, block.kind)
 
 

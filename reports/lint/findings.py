@@ -12,7 +12,7 @@ from reports.lint.facts.happened import worlds
 from reports.lint.facts.happenings import World
 from reports.lint.facts.stated import on_record
 from reports.lint.facts.weighing import Weighed, weigh
-from reports.lint.record import Record
+from reports.lint.record import Record, leaves
 from reports.render.overrides import Overrides
 
 RULES: dict[str, str] = {
@@ -63,6 +63,17 @@ class Ground:
     def worlds(self) -> tuple[World, ...]:
         """What happened, incident by incident."""
         return worlds(self.record)
+
+    @cached_property
+    def read(self) -> str:
+        """What was read from hosts, in small letters, with the names of the commands that read."""
+        parts = [
+            *self.reasons,
+            *(str(c.get("command")) for w in self.worlds for c in w.of("command")),
+        ]
+        for seen in self.record.observations.values():
+            parts += leaves(seen)
+        return " ".join(parts).lower()
 
     def derives(self, text: str, digits: str, unit: str | None) -> bool:
         """Whether a number follows from readings that the text speaks of."""
@@ -148,7 +159,7 @@ def at(sentence: Sentence, rule: str, message: str) -> Finding:
 
 _NEGATORS = re.compile(
     r"\b(?:not|no|nor|neither|without|whether|unless|unknown|unsupported|unrecorded|cannot|can't|"
-    r"isn't|wasn't|doesn't|didn't|nothing|if)\b"
+    r"isn't|wasn't|doesn't|didn't|nothing|nobody|if)\b"
 )
 _CLAUSE = re.compile(r"[,;:—()]| but | and | which | while ")
 

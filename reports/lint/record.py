@@ -307,6 +307,15 @@ def _measured(value: object, units: Mapping[str, int], name: str = "") -> list[i
     return [value * scale]
 
 
+def leaves(value: object) -> list[str]:
+    """Strings of a JSON value, without the names of its members."""
+    if isinstance(value, dict):
+        return [text for inner in value.values() for text in leaves(inner)]
+    if isinstance(value, list):
+        return [text for inner in value for text in leaves(inner)]
+    return [value] if isinstance(value, str) else []
+
+
 def _leaves(value: object) -> list[str]:
     """Strings and numbers of a JSON value; argv also joined as a command line."""
     if isinstance(value, dict):

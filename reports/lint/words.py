@@ -37,7 +37,8 @@ ABSOLUTE = (
     "immediate*|instant*|at once",
 )
 PROOF = (
-    "confirm|confirms|confirmed|confirmation|verifies|verified|validated|establish*|prove|proves|proven",
+    "confirm|confirms|confirmed|confirmation|verifies|verified|validated|establish*|prove|proves",
+    "proven|proved",
     "demonstrat*|reveal*|showed that|shows that",
 )
 TOTAL = (
@@ -66,6 +67,8 @@ CAUSE = (
     "indicates|indicating|suggests|suggesting|points to|signals that|proves that",
     "in order to|so that|to avoid|to prevent",
     "motivated|motivation|reflects|shows the|rather than",
+    "by mistake|by accident|accidentally|on purpose|intentionally|inadvertently|forgot",
+    "is why|was why|reason was|cause was|was the cause|is the cause|was the reason|culprit",
 )
 HEDGE = (
     "could|may|might",
@@ -78,6 +81,8 @@ OPEN = (
     "alternativ*|hypothes*|consistent with",
     "assumption*|assumed|taken for granted",
     "inconclusive|unknown|not known|cannot be judged|cannot tell|not established|do not know",
+    "can not say|cannot say|can't say|can not tell|can't tell|nobody knows|does not say|do not say",
+    "nothing in the journal|nothing on record|nobody looked|was not looked at|cannot promise",
     "not recorded|not shown|does not show|do not show|did not show",
     "not measured|not tested|untested|neither was tested|unsupported|not looked at|open question*",
     "probe|would settle|would tell",
@@ -98,9 +103,18 @@ _NOW = (
 )
 FUTURE = (_LATER, _NOW)
 
+# What a trouble may come from; told as a fact, it has to have been looked at.
+ORIGIN = (
+    "gpu|gpus|cuda|vram|nccl|nvlink|full disk|disk was|disk had|disk space|file system|filesystem",
+    "nfs|quota|dns|firewall|oom|swap|network|out of memory|memory leak|driver|firmware|hardware",
+    "deadlock*|race condition|data loader|data-loader|dataloader|overheat*|power cut",
+    "stack dump|core dump|profiler|debugger|typo|bug|regression|colleague|cron|scheduler",
+)
 NUMBER_WORDS = {
     "one": 1, "two": 2, "three": 3, "four": 4, "five": 5, "six": 6, "seven": 7, "eight": 8,
-    "nine": 9, "ten": 10, "eleven": 11, "twelve": 12, "twenty": 20, "thirty": 30,
+    "nine": 9, "ten": 10, "eleven": 11, "twelve": 12, "thirteen": 13, "fourteen": 14, "fifteen": 15,
+    "sixteen": 16, "seventeen": 17, "eighteen": 18, "nineteen": 19, "twenty": 20, "thirty": 30,
+    "forty": 40, "fifty": 50, "sixty": 60, "ninety": 90, "hundred": 100,
 }  # fmt: skip
 ENTRIES = {
     "absolute": ABSOLUTE,
@@ -113,8 +127,10 @@ ENTRIES = {
     "open": OPEN,
     "state": STATE,
     "future": FUTURE,
+    "origin": ORIGIN,
 }
 ABSOLUTES, PROOFS, TOTALS = family(*ABSOLUTE), family(*PROOF), family(*TOTAL)
 PRAISES, BLAMES = family(*PRAISE), family(*BLAME)
 CAUSES, HEDGES, OPENS = family(*CAUSE), family(*HEDGE), family(*OPEN)
 STATES, FUTURES = family(*STATE), family(*FUTURE)
+ORIGINS = family(*ORIGIN)

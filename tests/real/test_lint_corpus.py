@@ -35,6 +35,7 @@ CAUGHT_MIN = 0.95
 PARAPHRASES_CAUGHT_MIN = 0.75
 PARAPHRASES = SOURCES.parent / "paraphrases"
 HELD_OUT = SOURCES.parent / "held_out"
+HELD_OUT_2 = SOURCES.parent / "held_out_2"
 
 
 @pytest.fixture(scope="module")
@@ -207,6 +208,7 @@ def test_no_word_entry_occurs_in_one_document_only() -> None:
     corpus += [path.read_text("utf-8") for path in HONEST.glob("*.md")]
     corpus += [path.read_text("utf-8") for path in PARAPHRASES.glob("*.txt")]
     corpus += [path.read_text("utf-8") for path in HELD_OUT.glob("*.md")]
+    corpus += [path.read_text("utf-8") for path in HELD_OUT_2.glob("*.md")]
     alone = [
         entry
         for entries in ENTRIES.values()

@@ -1,94 +1,81 @@
-"""The linter on texts by somebody who did not know its rules: honest reports, lies, paraphrases.
+"""The linter on texts by hands that did not know its rules: honest reports, lies, paraphrases.
 
-Ten reports on five recorded incidents, 120 sentences of them changed into lies, and the three
-source documents in other words. While the vocabulary was written, eight reports and their lies
-were looked at; two reports and two of the paraphrases were not. The unseen are told apart.
+Two sets of honest reports with lies in them, and the three source documents in other words. The
+first run on a set that nobody had looked at is told in ``docs/reports.md``; what stands here was
+learned from afterwards, and the limits keep it.
 """
 
 import json
-from collections import defaultdict
 from pathlib import Path
 
 import pytest
 
-from journal import Reader
-from reports.lint import Finding, lint
-from reports.lint.document import read
-from reports.lint.findings import Ground
-from reports.lint.record import record
-from tests.support.retold import retell
+from reports.lint import lint
+from tests.support.held_out import HeldOut, held_out, main
 from tests.support.transcripts import SOURCES, import_source
 
-HELD_OUT = Path(__file__).parents[1] / "golden" / "reports" / "held_out"
-UNSEEN = {"honest_08.md", "honest_10.md"}
-FALSE_ALARMS_MAX = 0.10
+REPORTS = Path(__file__).parents[1] / "golden" / "reports"
+FIRST, SECOND = "held_out", "held_out_2"
 PARAPHRASES_MIN = 0.75
-LIES_MIN, UNSEEN_LIES_MIN = 0.70, 0.40
+UNTOUCHED_MIN = {FIRST: 0.97, SECOND: 0.97}
+LIES_MIN = {FIRST: 0.90, SECOND: 0.78}
+PRECISION_MIN = 0.95
+OPERATOR_MIN = {
+    FIRST: {"value": 0.95, "unit": 0.85, "tense": 0.9, "cause": 0.85, "negation": 0.7},
+    SECOND: {"value": 0.8, "unit": 0.8, "tense": 0.85, "cause": 0.9, "negation": 0.85},
+}
+QUANTIFIER_MIN, COMPARISON_MIN = {FIRST: 0.9, SECOND: 0.6}, {FIRST: 0.85, SECOND: 0.55}
 SOURCE_OF = {"paraphrase_1": "000", "paraphrase_2": "003", "paraphrase_3": "004"}
 
 
 @pytest.fixture(scope="module")
-def reports(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[str, Reader, Ground]]:
+def told(tmp_path_factory: pytest.TempPathFactory) -> dict[str, HeldOut]:
     folder = tmp_path_factory.mktemp("retold")
-    journals = {
-        path.stem: retell(path, folder) for path in sorted((HELD_OUT / "journals").iterdir())
+    (folder / FIRST).mkdir()
+    (folder / SECOND).mkdir()
+    return {name: held_out(REPORTS / name, folder / name) for name in (FIRST, SECOND)}
+
+
+@pytest.mark.parametrize("name", [FIRST, SECOND])
+def test_honest_reports_are_left_alone(name: str, told: dict[str, HeldOut]) -> None:
+    objected, sentences = told[name].objected
+    assert len(told[name].reports) == {FIRST: 10, SECOND: 6}[name]
+    assert 1 - objected / sentences >= UNTOUCHED_MIN[name]
+    assert told[name].precision >= PRECISION_MIN
+
+
+@pytest.mark.parametrize("name", [FIRST, SECOND])
+def test_lies_in_them_are_found(name: str, told: dict[str, HeldOut]) -> None:
+    found, lies = told[name].rate()
+    assert lies == {FIRST: 120, SECOND: 100}[name]
+    assert found / lies >= LIES_MIN[name]
+    least = {
+        **OPERATOR_MIN[name],
+        "quantifier": QUANTIFIER_MIN[name],
+        "comparison": COMPARISON_MIN[name],
     }
-    grounds = {name: Ground(record(reader)) for name, reader in journals.items()}
-    named = json.loads((HELD_OUT / "honest.json").read_text("utf-8"))
-    return {
-        name: ((HELD_OUT / name).read_text("utf-8"), journals[journal], grounds[journal])
-        for name, journal in named.items()
-    }
+    rates = {operator: told[name].rate(operator=operator) for operator in least}
+    assert all(hit / tried >= least[kind] for kind, (hit, tried) in rates.items()), rates
 
 
-def keys(found: tuple[Finding, ...]) -> set[tuple[str, str]]:
-    return {(finding.rule, finding.excerpt) for finding in found}
-
-
-def test_honest_reports_are_left_alone(reports: dict[str, tuple[str, Reader, Ground]]) -> None:
-    sentences = flagged = unseen = unseen_flagged = 0
-    for name, (text, reader, ground) in reports.items():
-        total, objected = (
-            len(read(text).sentences),
-            len({f.excerpt for f in lint(text, reader, ground=ground)}),
-        )
-        sentences, flagged = sentences + total, flagged + objected
-        if name in UNSEEN:
-            unseen, unseen_flagged = unseen + total, unseen_flagged + objected
-    assert len(reports) == 10
-    assert flagged / sentences <= FALSE_ALARMS_MAX
-    assert unseen_flagged / unseen <= FALSE_ALARMS_MAX
-
-
-def test_lies_in_them_are_found(reports: dict[str, tuple[str, Reader, Ground]]) -> None:
-    before = {
-        name: keys(lint(text, reader, ground=ground))
-        for name, (text, reader, ground) in reports.items()
-    }
-    caught: dict[str, list[bool]] = defaultdict(list)
-    for line in (HELD_OUT / "lies.jsonl").read_text("utf-8").splitlines():
-        lie = json.loads(line)
-        text, reader, ground = reports[lie["report"]]
-        assert lie["original"] in text
-        told = text.replace(lie["original"], lie["mutant"], 1)
-        found = keys(lint(told, reader, ground=ground))
-        caught["all"].append(bool(found - before[lie["report"]]))
-        caught[lie["operator"]].append(caught["all"][-1])
-        if lie["report"] in UNSEEN:
-            caught["unseen"].append(caught["all"][-1])
-    print({name: (sum(each), len(each)) for name, each in caught.items()})  # noqa: T201
-    rates = {name: sum(each) / len(each) for name, each in caught.items()}
-    assert len(caught["all"]) == 120
-    assert rates["all"] >= LIES_MIN, rates
-    assert rates["unseen"] >= UNSEEN_LIES_MIN, rates
+def test_the_table_counts_what_was_found(
+    told: dict[str, HeldOut], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main([str(REPORTS / SECOND), "--show"]) == 0
+    shown = capsys.readouterr().out
+    found, lies = told[SECOND].rate()
+    objected, sentences = told[SECOND].objected
+    assert f"lies found: {found} of {lies}" in shown
+    assert f"honest sentences untouched: {sentences - objected} of {sentences}" in shown
+    assert shown.count(" MISSED ") == lies - found
 
 
 def test_paraphrases_of_the_source_documents_are_objected_to(tmp_path: Path) -> None:
     """A paraphrase counts when a sentence that carries the known error is objected to."""
-    told = objected = 0
+    carried_in_all = objected = 0
     for paraphrase, name in SOURCE_OF.items():
-        carried = json.loads((HELD_OUT / f"{paraphrase}.json").read_text("utf-8"))
-        text = (HELD_OUT / f"{paraphrase}.md").read_text("utf-8")
+        carried = json.loads((REPORTS / FIRST / f"{paraphrase}.json").read_text("utf-8"))
+        text = (REPORTS / FIRST / f"{paraphrase}.md").read_text("utf-8")
         others = [source for source in SOURCE_OF.values() if source != name]
         earlier = [(SOURCES / f"{other}.txt").read_text("utf-8") for other in others]
         excerpts = [
@@ -97,7 +84,7 @@ def test_paraphrases_of_the_source_documents_are_objected_to(tmp_path: Path) -> 
         ]
         for sentences in carried.values():
             wanted = [" ".join(sentence.split()) for sentence in sentences]
-            told += 1
+            carried_in_all += 1
             objected += any(w in e or e in w for w in wanted for e in excerpts)
-    assert told == 72
-    assert objected / told >= PARAPHRASES_MIN
+    assert carried_in_all == 72
+    assert objected / carried_in_all >= PARAPHRASES_MIN

@@ -29,7 +29,8 @@ _HOW_MANY = re.compile(
 )
 _EVERY = re.compile(r"\b(?:all|every|each|entire|whole)\b", re.IGNORECASE)
 _BACK = re.compile(
-    r"\b(?:respawn\w*|reappear\w*|resurrect\w*|came back (?:to life|by itself|on its own|uninvited)"
+    r"\b(?:respawn(?:s|ed|ing)|reappear\w*|resurrect\w*"
+    r"|came back (?:to life|by itself|on its own|uninvited)"
     r"|(?:brought|started) (?:it|the \w+) (?:back|again) (?:by itself|on its own)"
     r"|(?:wrapper|supervisor|parent|shell)\b[^.;,]{0,16}\b(?:re)?(?:start|spawn|launch)\w*"
     r" (?:it|the \w+|another|a new)(?: \w+)?)\b",
@@ -60,6 +61,16 @@ _UNCHANGED = re.compile(
     re.IGNORECASE,
 )
 _THE_FILE = re.compile(r"\bthe (?:[\w-]+ )?(?:script|file|launcher)\b", re.IGNORECASE)
+_HELD = re.compile(
+    r"\b(?:(?P<none>no|without(?: any)?|neither|nor|or)|an?|held|holds|had|one|some|several|open)"
+    r" (?:file |open |network |listening |TCP )*(?P<what>lock|connection|port)s?\b",
+    re.IGNORECASE,
+)
+_NOT_AGAIN = re.compile(
+    r"\b(?:not|never)\b[^.;,]*\b(?:listed|looked|read|checked)\b[^.;,]*"
+    r"\b(?:again|a second time|twice|once more)\b|\bno second (?:look|listing|check)\b",
+    re.IGNORECASE,
+)
 _NUMBER_ROOM = 14  # "steps 1,234 to 1,240"
 Answer = tuple[str, str] | None
 
@@ -71,6 +82,8 @@ def aftermath(world: World, clause: Clause) -> Iterator[Answer]:
     yield from _repaired(world, clause)
     yield from _stayed(world, clause)
     yield from _orderly(world, clause)
+    yield from _held(world, clause)
+    yield from _again(world, clause)
     yield from _progress(world, clause)
     yield from _unchanged(world, clause)
 
@@ -174,6 +187,27 @@ def _orderly(world: World, clause: Clause) -> Iterator[Answer]:
         yield ("C13", f"its last heartbeat says {', '.join(sorted(map(str, states)))}")
     else:
         yield None
+
+
+def _held(world: World, clause: Clause) -> Iterator[Answer]:
+    """What an inspection found a process to hold: locks, connections, ports."""
+    for found in _HELD.finditer(clause.text):
+        seen = [h for h in world.of("held") if h.get("of") == found["what"].lower()]
+        some = any(h.get("number") for h in seen)
+        none = found["none"] is not None
+        if seen and some == none:
+            yield ("C12", f"{found['what']}s on record: {seen[-1].get('number')}")
+        elif seen:
+            yield None
+
+
+def _again(world: World, clause: Clause) -> Iterator[Answer]:
+    """Whether it was looked again after the last signal, where that is denied."""
+    if _NOT_AGAIN.search(clause.text) is None:
+        return
+    last = max((h.end_us for h in world.of("signal")), default=None)
+    if last is not None and sum(h.start_us > last for h in world.of("listing")) > 1:
+        yield ("C12", "several listings after the last signal are on record")
 
 
 def _progress(world: World, clause: Clause) -> Iterator[Answer]:

@@ -15,14 +15,16 @@ from reports.lint.words import NUMBER_WORDS, family
 _CUT = re.compile(
     r"\s*(?:;| · |—|\u2013(?=\s)"
     r"|:(?!\s*(?:\d|none|zero|no\b))(?=\s+\S+\s+\S+\s+\S+\s)"
-    r"|, (?:and|but|then|which|while|so|whereas|with)\b"
+    r"|, (?:and|but|then|which|while|so|whereas|with|since|as|because|though)\b"
+    r"|, (?=(?:no|none|nothing|nobody|neither)\b)"
     r"|, (?=\w+(?:ed|ing) (?:over|on|by|from)\b)"
-    r"| (?:but|and then|and so|whereas|although|though|because)\b|\. )\s*"
+    r"|(?<!nothing)(?<!anything)(?<!all) but\b"
+    r"| (?:and then|and so|whereas|although|though|because)\b|\. )\s*"
 )
 _NEGATED = re.compile(
     r"\b(?:not|no|never|without|neither|nor|none|nobody|nothing|cannot)\b|n't\b", re.IGNORECASE
 )
-_JOINED = {"no", "nor", "neither", "none", "without", "not"}
+_JOINED = {"no", "nor", "neither", "none", "without", "not", "nothing", "nobody"}
 _COMPARED = re.compile(
     r"\b(?:not only|not? (?:more|less|fewer|later|earlier) than)\b", re.IGNORECASE
 )
@@ -39,16 +41,22 @@ _STILL = re.compile(r"\b(?:still|remains?|keeps?|continues?)\b", re.IGNORECASE)
 _FUTURE = re.compile(
     r"\b(?:will|shall|remains? to be|(?:is|are) (?:going to|about to|yet to|due|expected|planned"
     r"|scheduled|pending|(?:still )?to (?:be|come|follow))"
-    r"|(?:(?:still |yet )?(?:has|have)|needs?)(?: still| yet)? to be)\b",
+    r"|(?:(?:still |yet )?(?:has|have)|needs?)(?: still| yet)? to be"
+    r"|(?:is |are |still |yet )*(?:outstanding|under ?way|in progress)|still open)\b",
     re.IGNORECASE,
 )
 _PRESENT = re.compile(r"\b(?:is|are|has|have|remains?|keeps?|continues?|runs?)\b", re.IGNORECASE)
 _PAST = re.compile(r"\b(?:was|were|had|did|been|\w{3,}ed)\b", re.IGNORECASE)
 _SUPPOSED = re.compile(
     r"\b(?:if|whether|would|could|might|may|should|unless|can|cannot|must|supposed?|assum\w*|"
-    r"hypothes\w*|expects?|in case|wants? to|wanted to|asked (?:to|whether)|meant to|"
+    r"hypothes\w*|suspects?|expects?|in case|wants? to|wanted to|asked (?:to|whether)|meant to|"
     r"likely|probabl\w*|possibl\w*|perhaps|unknown|unclear|not known|not recorded|"
     r"consistent with|explanations?|alternatives?)\b",
+    re.IGNORECASE,
+)
+# What is said of any such thing is no event.
+_OF_A_KIND = re.compile(
+    r"(?:since |because |as )?an? [\w-]+(?: [\w-]+)? (?:that|which|who) (?:\w+s|is|has|can)\b",
     re.IGNORECASE,
 )
 _WEIGHED = re.compile(
@@ -60,7 +68,7 @@ _CONTRASTED = re.compile(
     r"(?:, (?:and )?not (?!\w+ed\b)|\b(?:rather than|instead of|without) )[^,;()]*", re.IGNORECASE
 )
 # Recorded lines and arguments in a report are no statements.
-_DUMPED = re.compile(r"\{.*\}|\b[0-9a-f]{16,}\b")
+_DUMPED = re.compile(r"\{.*\}|\{\s*\".*|\b[0-9a-f]{16,}\b")
 _PLANS = re.compile(
     r"\b(?:follow|action items?|actions to|to do|todo|next|open|question|recommend|prevent|"
     r"lesson|improve|propos|not know|unknown|unclear|plan)\w*",
@@ -129,11 +137,12 @@ class Duration:
 
 @dataclass(frozen=True)
 class Clause:
-    """One clause of a sentence."""
+    """One clause of a sentence; *given* is what its pronouns may stand for, said before it."""
 
     text: str
     sentence: Sentence
     weighed: bool = False
+    given: str = ""
 
     @cached_property
     def negated(self) -> bool:
@@ -181,6 +190,7 @@ class Clause:
         return (
             self.weighed
             or _SUPPOSED.search(self.text) is not None
+            or _OF_A_KIND.match(self.text) is not None
             or whole.bare.endswith("?")
             or _PLANS.match(whole.heading.strip("# ")) is not None
         )
@@ -284,5 +294,6 @@ def clauses(sentence: Sentence) -> tuple[Clause, ...]:
     for part in _CUT.split(_DUMPED.sub(" ", sentence.bare)):
         if part and part.strip():
             weighed = weighed or _WEIGHED.search(part) is not None
-            made.append(Clause(_plain(contrasted(part.strip())), sentence, weighed))
+            given = " ".join(clause.text for clause in made)
+            made.append(Clause(_plain(contrasted(part.strip())), sentence, weighed, given))
     return tuple(made)

@@ -10,7 +10,7 @@ from itertools import combinations
 
 from reports.lint.facts.clauses import TIME_OF_DAY, Clause, Duration
 from reports.lint.facts.happenings import Happening, World
-from reports.lint.facts.mentions import Mention, dated, mentions, ordinal
+from reports.lint.facts.mentions import Mention, dated, mentions, named, ordinal
 from reports.lint.facts.vocabulary import RESOLUTIONS, pids_in
 from reports.lint.words import family
 
@@ -39,13 +39,21 @@ _BY = re.compile(r"\b(before|by|until|after|since)\s*$", re.IGNORECASE)
 _NOT_AT = re.compile(r"\b(?:between|from|to|and|past)\s*$", re.IGNORECASE)
 _DAY_US = 86_400_000_000
 _WHOLE = re.compile(
-    r"\b(?:incident|recovery|whole (?:thing|affair|episode|matter)|in all|altogether|overall"
-    r"|end to end|in total|from opening|open for)\b",
+    r"\b(?<!before the )(?<!after the )(?<!during the )(?<!until the )"
+    r"(?:incident(?! was (?:opened|closed))|recovery|whole (?:thing|affair|episode|matter)|in all"
+    r"|altogether|overall|end to end|in total|from opening|open for|from (?:the )?request|all-clear"
+    r"|start to finish)\b",
     re.IGNORECASE,
 )
 _LATER = re.compile(r"\s*(?:later|afterwards|after that|after this)\b", re.IGNORECASE)
 _NTH = re.compile(
     r"\b(?:first|second|third|last) wait\b(?= (?:was|lasted|took|ended|ran))", re.IGNORECASE
+)
+_TOOK = re.compile(r"\b(?:took|lasted|went by|passed)\b", re.IGNORECASE)
+_PAUSED = re.compile(
+    r"\b(?:pause|grace|period|wait|interval|timeout|break)s?(?: \w+)? of (?:about |some )?$"
+    r"|\b(?:paused|waited|waiting)(?: for)?(?: another| about| some)? $",
+    re.IGNORECASE,
 )
 _CPU = re.compile(r"\bCPU\b")
 _AFTER = re.compile(r"\bafter (?:\w+ ){0,2}$", re.IGNORECASE)
@@ -142,7 +150,8 @@ def spanned(
     """The earliest start and latest end of what a part of a clause mentions; None for nothing."""
     said = [m for m in mentions(world, Clause(text, clause.sentence), ordered=True) if m.holding]
     pids = pids_in(text)
-    if not said and pids and _SIGNALLED.search(clause.text):
+    if not said and _SIGNALLED.search(clause.text):
+        pids = pids or tuple(named(world, text).roles)
         happened = frozenset(s for s in world.of("signal") if s.get("pid") in pids)
         instants = [(s.start_us, s.end_us) for s in happened]
     else:
@@ -171,7 +180,10 @@ def spans(
             known = _departures(world) if gone else []
             if known and min(known) > _AT_ONCE_US:
                 yield ("C23", f"it took {min(known) / 1e6:.1f} s and more")
-        for duration in () if clause.times else clause.durations:
+        whole = _WHOLE.search(clause.text) and _TOOK.search(clause.text)
+        for duration in () if clause.times and not whole else clause.durations:
+            if _PAUSED.search(clause.text[: duration.start]):
+                continue  # how long was waited is held to all that is recorded (``numbers``)
             known = _candidates(world, clause, parts, before, duration)
             bound = duration.than in {"<", ">"}
             if known and (
@@ -307,11 +319,10 @@ def _fits(duration: Duration, known: Fraction) -> bool:
     if duration.than == "<":
         return known <= duration.us
     if duration.than == ">":
-        return known >= duration.us - min(duration.step_us, duration.us / 10)
-    width = (
-        duration.step_us if duration.than == "=" else max(duration.step_us, duration.us * _AROUND)
-    )
-    return abs(known - duration.us) <= width
+        return known >= duration.us - min(duration.step_us, duration.us / 10) / 5
+    if duration.than == "=":  # rounded, or cut off
+        return -duration.step_us / 2 <= known - duration.us <= duration.step_us
+    return abs(known - duration.us) <= max(duration.step_us, duration.us * _AROUND)
 
 
 def other_unit(duration: Duration, known: Collection[int]) -> bool:

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from reports.lint.facts.clauses import Clause
 from reports.lint.facts.happenings import Happening, World
 from reports.lint.facts.mentions import named, ordinal
+from reports.lint.facts.phases import phase
 from reports.lint.facts.sets import bound, noun
 from reports.lint.facts.vocabulary import Thing, pids_in
 from reports.lint.words import NUMBER_WORDS, family
@@ -47,7 +48,7 @@ _QUANTITIES = (
         "file",
         "size",
         re.compile(
-            r"\b(?:bytes?|files?|scripts?|size|version|replacement)\b|\b[\w-]+\.(?:py|sh|json)\b",
+            r"\b(?:bytes?|files?|scripts?|size|version|replacement|launcher|copy)\b|\b[\w-]+\.(?:py|sh|json)\b",
             re.IGNORECASE,
         ),
     ),
@@ -57,13 +58,15 @@ _QUANTITIES = (
     Quantity("step", "heartbeat", "step", family("step|steps|progress")),
 )
 _MORE = "longer|larger|bigger|higher|greater|more|heavier|faster|older|stronger|later|further"
-_LESS = "shorter|smaller|lower|less|fewer|lighter|slower|younger|fresher|weaker|earlier"
+_LESS = (
+    "shorter|smaller|lower|less|fewer|lighter|slower|younger|fresher|weaker|earlier|sooner|quicker"
+)
 _THAN = re.compile(
     rf"\b(?P<factor>twice|double|three times|half) as \w+ as\b"
     rf"|\b(?P<not>no |not (?:any )?)?(?:much |far |slightly |a little |a bit |well |even )?"
     rf"(?:(?P<more>{_MORE})|(?P<less>{_LESS}))\b(?: \w+){{0,3}}? than\b"
     rf"|\b(?P<ahead>ahead of|behind)\b"
-    rf"|\b(?P<same>(?:exactly |about )?(?:the same (?:\w+ )?as|level with|equal to|equals?|as "
+    rf"|\b(?P<same>(?:exactly |about )?(?:(?:the )?same (?:\w+ )?as|level with|equal to|equals?|as "
     rf"(?:long|large|big|high|low|many|much|old|fast|strong) as|on a par with|neck and neck with"
     rf"|(?:only )?just ahead of))\b",
     re.IGNORECASE,
@@ -91,9 +94,15 @@ _PLACES = {
     "final": -1, "end": -1, "finally": -1,
 }  # fmt: skip
 _INCIDENT = family("incident|recovery|episode|whole thing")
-_TIME = family("longer|shorter|more time|less time|as long|quicker|faster|slower")
+_TIME = family("longer|shorter|more time|less time|as long|quicker|faster|slower|sooner|less|more")
+_WAIT = family("wait|waits|waited")
 _ORDINAL = family("first|second|third|last")
 _RANKED = re.compile(r"\bH\d\b|\bhypothes[ei]s\b|\bexplanations?\b")
+_PARTS = {
+    "half": 1 / 2, "a third": 1 / 3, "a quarter": 1 / 4, "a fifth": 1 / 5, "a tenth": 1 / 10,
+    "two thirds": 2 / 3, "three quarters": 3 / 4, "twice": 2.0, "double": 2.0,
+}  # fmt: skip
+_PART = re.compile(rf"\s*({'|'.join(_PARTS)})\b", re.IGNORECASE)
 _FACTORS = {"twice": 2.0, "double": 2.0, "three times": 3.0, "half": 0.5}
 _CLOSE, _WIDE = 0.05, 0.2
 
@@ -117,9 +126,13 @@ def compared(world: World, clause: Clause) -> Iterator[Answer]:
         yield from _weighed(relation, *took, "microseconds")
         return
     for quantity in _QUANTITIES:
-        if quantity.words.search(clause.text) is None:
+        said = clause.text if quantity.kind != "file" else clause.sentence.bare
+        if quantity.words.search(said) is None:
             continue
+        part = _PART.match(right)
         sides = _sides(world, quantity, left, right)
+        if sides is not None and part is not None:
+            sides = (sides[0], [_PARTS[part[1].lower()] * value for value in sides[1]])
         if sides is not None:
             yield from _weighed(relation, *sides, quantity.name)
             return
@@ -189,18 +202,30 @@ def _counts(
 
 def _times(world: World, left: str, right: str) -> tuple[list[float], list[float]] | None:
     """How long two things took: the incident, the n-th wait."""
+    if _WAIT.search(left) and _ORDINAL.search(left) and _ORDINAL.search(right):
+        waits = [w for w in world.of("wait") if w.inside]
+        return _neighbours(waits, left, right)
     ones, others = _took(world, left), _took(world, right)
     return (ones, others) if ones and others else None
+
+
+def _neighbours(
+    waits: Sequence[Happening], left: str, right: str
+) -> tuple[list[float], list[float]] | None:
+    """The first and second of several waits; which two that follow each other, is not said."""
+    del left, right
+    took = [float(ms) for w in waits if isinstance(ms := w.get("elapsed_ms"), int)]
+    return (took[1:], took[:-1]) if len(took) == 2 else None  # noqa: PLR2004  (two waits in all)
 
 
 def _took(world: World, text: str) -> list[float]:
     if _INCIDENT.search(text) and world.closed is not None:
         return [float(world.closed.end_us - world.opened_us)]
     waits = world.of("wait")
-    if not waits or not _QUANTITIES[-2].words.search(text):
-        return []
-    chosen = ordinal(text + " ", waits) if _ORDINAL.search(text) else waits
-    return [float(ms * 1_000) for w in chosen if isinstance(ms := w.get("elapsed_ms"), int)]
+    if waits and _WAIT.search(text):
+        chosen = ordinal(text + " ", waits) if _ORDINAL.search(text) else waits
+        return [float(ms * 1_000) for w in chosen if isinstance(ms := w.get("elapsed_ms"), int)]
+    return [float(us) for us in phase(world, text)]
 
 
 def _last_noun(text: str) -> Thing | None:
@@ -228,6 +253,10 @@ def _sides(
     )
     if ones is None and others is not None and quantity.kind != "heartbeat":
         ones = [h for h in readings if h not in others]
+    if quantity.kind == "file" and ones and others is None:
+        names = {h.get("name") for h in ones}
+        same = [h for h in readings if h.inside and h.get("name") in names]
+        others = [h for h in same if h not in ones]
     if not ones or not others or set(ones) & set(others):
         return None
     return _values(ones, quantity), _values(others, quantity)

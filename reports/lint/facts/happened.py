@@ -263,7 +263,8 @@ def _special(thread: CommandThread, seen: JsonValue) -> Iterator[tuple[Kind, dic
         yield "launch", {"pid": pid, "started": started if isinstance(started, bool) else None}
     elif thread.name == "deploy_files" and thread.outcome_word != "denied":
         files = items(seen, "files")
-        yield "deployment", {"files": len(files) or None}
+        kept = sum(isinstance(file.get("backup"), str) for file in files)
+        yield "deployment", {"files": len(files) or None, "backups": kept}
     elif (waited := wait_answer(seen)) is not None:
         condition = member(getattr(thread.first.payload, "arguments", {}), "condition", "kind")
         took = number(waited, "elapsed_ms")

@@ -14,7 +14,7 @@ from journal import Event
 Kind = Literal[
     "signal", "listing", "process", "heartbeat", "launch", "deployment", "verdict", "decision",
     "command", "wait", "opening", "ending", "proposal", "denial", "approval",
-    "row", "file", "line", "card", "hypothesis", "guard", "rung",
+    "row", "file", "line", "card", "hypothesis", "guard", "rung", "held",
 ]  # fmt: skip
 
 

@@ -9,7 +9,7 @@ import re
 
 from reports.lint.facts.clauses import Clause
 from reports.lint.facts.happenings import Happening, World
-from reports.lint.facts.mentions import mentions
+from reports.lint.facts.mentions import mentions, named
 from reports.lint.facts.sets import Subject
 from reports.lint.facts.vocabulary import Test
 
@@ -24,12 +24,16 @@ _SIGNALLED = re.compile(r"\b(?:signalled|(?:got|received) (?:a|the) signals?)\b"
 def choices(world: World, clause: Clause, whole: Subject) -> tuple[tuple[Happening, ...], ...]:
     """The sets that the subject may be."""
     at_opening = tuple(h for h in world.of("process") if whole.thing.which(h))
+    pids = named(world, clause.text).pids
+    if len(pids) > 1 and not any(m.kind == "signal" for m in mentions(world, clause)):
+        return (tuple(h for h in at_opening if h.get("pid") in pids),)
     if whole.thing.name == "innocent" or _ON_THE_BOX.search(clause.text):
         return (at_opening,)
     own = tuple(h for h in at_opening if h.get("role"))
     victims = tuple(h for h in at_opening if h.get("signalled"))
     sets = (own, victims) if _OF_THE_JOB.search(clause.text) else (at_opening, own, victims)
-    return tuple(each for each in dict.fromkeys(sets) if each)
+    fitting = [each for each in sets if len(each) == whole.number]
+    return tuple(each for each in dict.fromkeys(fitting or sets) if each)
 
 
 def predicate_of(world: World, clause: Clause) -> Test | None:

@@ -6,7 +6,7 @@ that fit them. Not here: whether the clause is right (``reports.lint.facts.weigh
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from reports.lint.facts.clauses import Clause
 from reports.lint.facts.happenings import Happening, World
@@ -19,6 +19,7 @@ from reports.lint.facts.vocabulary import (
     THINGS,
     TRAINERS,
     Deed,
+    naming,
     pids_in,
     signals_in,
 )
@@ -44,11 +45,21 @@ _NOUNS = {
     "command": family("look|looks|probe"),
     "decision": family("decision|decided|chose|judge|judged"),
 }
+_NTH_LOOK = re.compile(r"\b(?:first|second|third|last) (?:heartbeat|reading|look)\b", re.IGNORECASE)
+_NO_SIGNAL = re.compile(
+    r"\b(?:no|not|without|neither|nor|never)(?: (?!grace|wait)\w+)?"
+    r" (?:SIG)?(?:TERM|KILL|INT|HUP|QUIT)\b"
+    r"|\b(?:no|without)(?: \w+)? interrupts?\b"
+)
 _DAY_US = 86_400_000_000
 _OTHERS = family("else|nobody|innocent|innocents|bystander*|neighbour*|other process*|others")
 _MOMENT = re.compile(
     r"\b(?:then|yet|at that|directly|right after|afterwards|first|before|until|when|later)\b"
 )
+PRONOUNS = re.compile(
+    r"\b(?:of (?:them|these|those|which)|they|them|it|both|neither)\b", re.IGNORECASE
+)
+MANY_OF = re.compile(r"\b(?:of (?:them|these|those|which)|they|them|both|neither)\b", re.IGNORECASE)
 _NUMBER_WORD = {"first": 0, "second": 1, "third": 2, "last": -1}
 
 
@@ -136,7 +147,7 @@ def mentions(world: World, clause: Clause, *, ordered: bool = False) -> tuple[Me
     *ordered*: heed *first* and *last*, of all things of the kind.
     """
     text = clause.text
-    names = named(world, text)
+    names = _given(world, clause)
     found = []
     for deed in DEEDS:
         place = deed.said_in(text)
@@ -148,18 +159,25 @@ def mentions(world: World, clause: Clause, *, ordered: bool = False) -> tuple[Me
     looked = [m for m in found if m.what.startswith("looked at")]
     if looked:
         return tuple(looked)
-    if names.signals and not any(m.kind == "signal" for m in found):
+    implied = not clause.negated or _NO_SIGNAL.search(text)
+    if names.signals and implied and not any(m.kind == "signal" for m in found):
         sent = next(deed for deed in DEEDS if deed.name == "sent")
         if sent.unless is None or sent.unless.search(text) is None:
-            start = (
-                min(text.find(s) for s in names.signals if s in text)
-                if any(s in text for s in names.signals)
-                else 0
-            )
+            start = naming(text)
             found.append(_mention(world, clause, sent, names, start, ordered=ordered))
     kinds = {mention.kind for mention in found}
     found += [m for m in _things(world, text, names, ordered=ordered) if m.kind not in kinds]
     return tuple(found)
+
+
+def _given(world: World, clause: Clause) -> Named:
+    """The names in a clause; what its pronouns stand for is named before it."""
+    names = named(world, clause.text)
+    if names.pids or names.roles or not PRONOUNS.search(clause.text):
+        return names
+    before = named(world, clause.given)
+    pids = before.pids or tuple(sorted(before.roles))
+    return replace(names, roles=frozenset(pids))
 
 
 def _things(world: World, text: str, names: Named, *, ordered: bool) -> Iterator[Mention]:
@@ -202,6 +220,8 @@ def _mention(
     if not deed.name.startswith("looked at"):
         chosen = selected(chosen, names, deed.kind)
     decidable = True
+    if deed.name == "verified" and not names.conditions:
+        chosen, decidable = (), False  # a proof of what, is not said
     if deed.kind == "launch" and AGAIN.search(text):
         chosen = _again(world, chosen)
     if deed.kind == "process":
@@ -214,6 +234,8 @@ def _mention(
         decidable = (
             deed.kind == "listing" and deed.name in {"complete", "partial"} and _at_one(text)
         )
+    if deed.name == "writing" and (nth := _NTH_LOOK.search(text)):
+        chosen = ordinal(nth[0], tuple(h for h in chosen if h.inside))
     verb = re.match(r"\w+ed\b", text[start:])
     chosen = ordinal(text[: start + 1], chosen) if ordered and not verb else chosen
     tested = [(h, _test(world, deed, clause, h)) for h in chosen]

@@ -23,7 +23,7 @@ _RATE = re.compile(r"\btokens(?: per |/)(minute|min|hour|h|ms|millisecond)\b", r
 _COUNTED = re.compile(
     rf"(?<![\w.:·-])(\d+|{_WORDS})((?: (?!of\b)[\w-]+){{0,2}}?) ([a-z]+)\b", re.IGNORECASE
 )
-_LISTED_COUNT = re.compile(r"\b([A-Za-z]+)\s?[:=]\s?(\d+)\b(?!:)")
+_LISTED_COUNT = re.compile(r"\b([A-Za-z]+)\s?[:=]\s?(\d+)\b(?![:.]\d| [a-z])")
 _MODIFIED = family(
     "other|further|more|second|additional|another|such|first|last|next|later|earlier|new"
 )
@@ -82,8 +82,10 @@ def _counts(world: World, clause: Clause) -> Iterator[tuple[str, str]]:
     for found in _COUNTED.finditer(turned):
         thing = next((t for t in THINGS if t.words.fullmatch(found[3])), None)
         number, modifier = number_of(found[1]), found[2].strip()
-        if thing is None or thing.name == "process" or (number == 1 and not clause.past):
+        if thing is None or thing.name == "process":
             continue
+        if number == 1 and not clause.past and any(h.inside for h in world.of(thing.kind)):
+            continue  # one of them; none at all is told apart below
         than = clocks.comparison(turned[: found.start()])
         if thing.name in {"event", "file"}:
             known = world.counts.get(thing.name)

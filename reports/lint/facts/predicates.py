@@ -19,7 +19,10 @@ _EXIT = re.compile(
 _FAILED = family("failed|fail|went wrong|ended badly|errored")
 _SUCCEEDED = family("succeeded|succeed|completed|went through|went well|worked")
 _CHANGING = family("changed|changes|altered|modified|wrote|touched|acted on", "changes|acts")
-_READING = family("read-only|observed|looked|read|only looked|probes|harmless|observations")
+_READING = family(
+    "nothing but look|nothing but observe|only observe|only look|just look|just looked",
+    "read-only|observed|looked|read|only looked|probes|harmless|observations",
+)
 _MET = family(
     "met|fulfilled|satisfied|successful|succeeded|came true|saw it|saw what|held|was in time"
 )
@@ -39,6 +42,7 @@ _LACKS = re.compile(r"\b(?:without|lack\w*)\b", re.IGNORECASE)
 _WHOLE = family("complete|whole|full")
 _PARTIAL = family("partial|incomplete|truncated|cut off|cut short")
 _STATE_WORDS = ("starting", "training", "evaluating", "checkpointing", "stopping", "finished")
+_IN_STATE = r"\b(?:state|says?|said|reads?|was|is|were|are|showed|shows?)[ :]+[\"“]?"
 _AT_STEP = re.compile(r"\bsteps? (\d[\d,]*)\b", re.IGNORECASE)
 _FINITE = family("finite")
 _NOT_FINITE = family("NaN|infinite|non-finite|not finite")
@@ -67,6 +71,7 @@ _DELIVERED = family(
 )
 _REFUSED = family("refused|rejected|turned away|came too late")
 _INTERRUPTS = family("interrupts|Ctrl-C*")
+_OTHERS = family("other|others|innocent|innocents|bystander*")
 Made = tuple[Test, int]
 
 
@@ -145,6 +150,9 @@ def _listings(world: World, kind: str, text: str) -> Iterator[Made]:
     pids = frozenset(names.pids) or names.roles
     if re.search(r"\b(?:members?|of the job|the victim)\b", about, re.IGNORECASE):
         pids = pids or trainers
+    if not pids and _OTHERS.search(about):
+        others = (p.get("pid") for p in world.of("process") if p.get("bystander"))
+        pids = frozenset(pid for pid in others if isinstance(pid, int))
     if pids:
         test = _lists(pids)
         lacking = _NO_OBJECT.search(about) is not None or _LACKS.match(found[0]) is not None
@@ -165,7 +173,7 @@ def _beats(world: World, kind: str, text: str) -> Iterator[Made]:
     if len(steps) == 1 and (place := _AT_STEP.search(text)):
         yield _is("step", steps[0]), place.start()
     for word in _STATE_WORDS:
-        yield from _words(text, (family(word), _is("state", word)))
+        yield from _words(text, (re.compile(_IN_STATE + word + r"\b"), _is("state", word)))
     yield from _words(
         text,
         (_NOT_FINITE, _not(_finite)),

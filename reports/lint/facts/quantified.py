@@ -8,20 +8,21 @@ truth. Not here: binding the subject (``reports.lint.facts.sets``).
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from reports.lint.facts.clauses import Clause
 from reports.lint.facts.clocks import comparison
 from reports.lint.facts.happenings import Happening, World
 from reports.lint.facts.members import choices, predicate_of
+from reports.lint.facts.mentions import named
 from reports.lint.facts.predicates import Made, predicate
 from reports.lint.facts.sets import Subject, bound, noun, number_before, plural, subject
-from reports.lint.facts.vocabulary import Thing
+from reports.lint.facts.vocabulary import THINGS, Thing
 from reports.lint.words import NUMBER_WORDS
 
 _WORDS = "|".join(NUMBER_WORDS)
 _QUANTIFIER = re.compile(
-    r"\b(?P<only>only |just |exactly )?"
+    r"(?<![\w.:·-])(?P<only>only |just |exactly )?"
     r"(?P<word>all but (?:one|\d+)|every one|each one|all|every|each"
     rf"|both|none|no|neither|not (?:all|every|each|one|a single)|most|(?:about )?half|several|many"
     rf"|multiple|a few|a couple|some|one|a single|hardly any|few|\d+|{_WORDS})\b(?! (?:longer|more"
@@ -42,15 +43,24 @@ _NOT_ALL = {"not all", "not every", "not each"}
 _SOME = {"some", "a few", "few", "hardly any", "a couple"}
 _MANY = {"several", "many", "multiple"}
 _COUPLE = 2
+_DEFINITE = re.compile(r"\b(?:the|these|those|its|our|of|all|both) $", re.IGNORECASE)
+_PROCESS = next(thing for thing in THINGS if thing.name == "process")
+_OF_THE = re.compile(
+    rf"\s*(?P<of>of)(?= (?:the|these|those)\b).*?[ ,)](?P<only>only |just )?"
+    rf"(?P<word>one|both|none|neither|all|most|half|\d+|{_WORDS})"
+    r" (?=was|were|had|is|are|stay|remain)",
+    re.IGNORECASE,
+)
+_GOT = re.compile(r"\b(?:got|received|had|needed|took|given|sent)\s*$", re.IGNORECASE)
 _HAD = re.compile(
-    r"\b(?:weighed|considered|ranked|compared|held|had|entertained|made|ran|took|needed|sent|"
-    r"issued|used|got|received|reached|passed|"
+    r"\b(?:(?:made|done|stopped|ended) (?:with|by)|weighed|considered|ranked|compared|held|had|"
+    r"entertained|made|ran|took|needed|sent|issued|used|got|received|reached|passed|"
     r"(?:there|it) (?:was|were))\s*$",
     re.IGNORECASE,
 )
 _IN_THEM = re.compile(
     r"\b(is|are|was|were|appears?|appeared|stands?|stood|present|listed|seen|found|shown|missing"
-    r"|absent|shows up|showed up)(?: up)? (?:in|from|on|by)\s*$",
+    r"|absent|shows?|showed)(?: up)? (?:in|from|on|by)\s*$",
     re.IGNORECASE,
 )
 _WAS_HAD = re.compile(
@@ -93,7 +103,7 @@ def quantified(world: World, clause: Clause, before: Sequence[Clause]) -> Iterat
         denied = _DENIED.search(rest[:at]) is not None
         than = comparison(clause.text[:place])
         answers = []
-        for members in _choices(world, clause, whole):
+        for members in _choices(world, clause, place, whole):
             results = [test(member) for member in members]
             found = Counted(results.count(True), results.count(None), len(results))
             found = found.denied() if denied else found
@@ -109,9 +119,17 @@ def quantified(world: World, clause: Clause, before: Sequence[Clause]) -> Iterat
             yield None
 
 
-def _choices(world: World, clause: Clause, whole: Subject) -> tuple[tuple[Happening, ...], ...]:
+def _choices(
+    world: World, clause: Clause, place: int, whole: Subject
+) -> tuple[tuple[Happening, ...], ...]:
+    """The sets that a subject may be; signals that somebody got are those to him."""
     if whole.thing.kind == "process":
         return choices(world, clause, whole)
+    if whole.thing.kind == "signal":
+        names = named(world, clause.text[:place])
+        pids = frozenset(names.pids) or names.roles
+        if pids and _GOT.search(clause.text[:place]):
+            whole = replace(whole, members=tuple(h for h in whole.members if h.get("pid") in pids))
     return whole.readings()
 
 
@@ -157,13 +175,36 @@ def _subjects(
             if meant is not None:
                 whole = bound(world, meant[0], end=them.end(), number=meant[1])
                 yield found.start(), word, only, whole
-        elif (named := subject(world, clause, found.end())) is not None:
-            yield found.start(), word, only, named
+        elif (meant_by := subject(world, clause, found.end())) is not None:
+            numbered = word.isdigit() or word in NUMBER_WORDS
+            if numbered and _DEFINITE.search(text[: found.start()]):
+                continue  # *the two listings* are two that were spoken of
+            if text[: meant_by.end].split()[-1].isupper() and not numbered:
+                continue  # *both SIGINT and SIGTERM* counts no signals that were sent
+            pair = word in {"both", "neither"} and meant_by.number is None
+            whole = replace(meant_by, number=_COUPLE) if pair else meant_by
+            yield found.start(), word, only, whole
+    yield from _fronted(world, clause)
     floating = _FLOATING.search(text)
     if floating is not None and (thing := noun(floating["noun"], floating["words"])):
         plain = floating["words"].strip().lower() in {"", "the", "its", "these", "those"}
         whole = bound(world, thing, end=floating.end(), known=plain)
         yield floating.start("word"), floating["word"].lower(), False, whole
+
+
+def _fronted(world: World, clause: Clause) -> Iterator[tuple[int, str, bool, Subject]]:
+    """*Of the two processes only one was …*: the set in front, the quantifier behind."""
+    found = _OF_THE.match(clause.text)
+    if found is None:
+        return
+    pids = named(world, clause.text).pids
+    whole = subject(world, clause, found.end("of"))
+    if whole is None and len(pids) > 1:
+        members = tuple(h for h in world.of("process") if h.get("pid") in pids)
+        whole = Subject(_PROCESS, members, known=True, end=0)
+    if whole is not None:
+        at, word = found.start("word"), found["word"].lower()
+        yield at, word, found["only"] is not None, replace(whole, end=found.end("word"), known=True)
 
 
 def _own_words(rest: str) -> str:
@@ -197,6 +238,8 @@ def _contradicted(word: str, found: Counted, *, than: str, known: bool) -> bool:
     """Whether no set that the subject may be makes the clause right."""
     if not found.total:
         return known and word in _MANY | {"both"} | _SOME
+    if word == "neither" and found.total > _COUPLE:
+        return found.total - found.sure < _COUPLE  # of two that are meant, whichever they are
     if word in _NONE:
         return found.sure > 0 if known else found.sure == found.total
     if word in _NOT_ALL:
@@ -207,13 +250,14 @@ def _contradicted(word: str, found: Counted, *, than: str, known: bool) -> bool:
     if word == "most":
         short = found.most * 2 <= found.total or found.sure == found.total
         return short if known else found.most == 0
+    if word.endswith("half") and than != "=":
+        short = found.sure * 2 >= found.total if than == "<" else found.most * 2 < found.total
+        return short if known else than == ">" and found.most == 0
     if word.endswith("half"):
         low, high = found.sure * 5 > found.total * 3, found.most * 5 < found.total * 2
         return (low or high) if known else found.most == 0
-    if word in _MANY:
-        return found.most < _COUPLE
-    if word in _SOME:
-        return found.most == 0
+    if word in _MANY or word in _SOME:
+        return found.most < (_COUPLE if word in _MANY else 1)
     return _number_wrong(word, found, than=than, known=known)
 
 

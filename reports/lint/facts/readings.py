@@ -68,6 +68,16 @@ def _seen(thread: CommandThread, seen: JsonValue) -> Iterator[tuple[Kind, dict[s
     path, size = text(arguments, "path"), number(seen, "size_bytes")
     if path is not None and text(seen, "sha256") is not None and size is not None:
         yield "file", {"name": _base(path), "size": size, "written": False}
+    for name, kind in (
+        ("locks", "lock"),
+        ("listening_ports", "port"),
+        ("deleted_files", "unlinked"),
+    ):
+        held = member(seen, name)
+        if isinstance(held, list) and thread.name == "inspect_process":
+            yield "held", {"of": kind, "number": len(held)}
+    if (sockets := number(seen, "connections")) is not None:
+        yield "held", {"of": "connection", "number": sockets}
     for card in gpu_rows(seen):
         yield (
             "card",

@@ -14,7 +14,7 @@ from reports.lint.facts.clauses import Clause
 from reports.lint.facts.clocks import spanned
 from reports.lint.facts.happenings import Happening, World
 from reports.lint.facts.mentions import dated
-from reports.lint.facts.vocabulary import THINGS, Thing
+from reports.lint.facts.vocabulary import THINGS, Thing, signals_in
 from reports.lint.words import NUMBER_WORDS, family
 
 _WORDS = "|".join(NUMBER_WORDS)
@@ -33,6 +33,11 @@ _ALL = (*_NOUNS, *THINGS)
 _WINDOW = re.compile(r"\b(before|after|until|since|prior to|following)\b", re.IGNORECASE)
 # What is weighed or climbed as a whole, whenever that was.
 _TIMELESS = {"rung", "hypothesis", "guard"}
+_BETWEEN = re.compile(
+    r"(?: (?:taken|made|seen|read))? between (?:the )?(?P<first>(?:[\w-]+ ){1,2}[\w-]+?)"
+    r" and (?:the )?(?P<second>[\w-]+)\b",
+    re.IGNORECASE,
+)
 _LATER = {"after", "since", "following"}
 # Words that narrow to what the record tells; the empty ones say what is so anyway.
 _NARROWING: tuple[tuple[re.Pattern[str], Callable[[Happening], bool]], ...] = (
@@ -47,6 +52,7 @@ _NARROWING: tuple[tuple[re.Pattern[str], Callable[[Happening], bool]], ...] = (
         lambda _: True,
     ),
 )
+_COMPOUND = re.compile(r"[ -]([a-z]+)\b", re.IGNORECASE)
 _FURTHER = family("second|third|another|other|others|further|more|additional|next|such|new")
 _PLACE = re.compile(
     r"\s+(?:in|of|on|from) (?:the |this )?(?:whole )?"
@@ -93,6 +99,8 @@ def subject(world: World, clause: Clause, start: int) -> Subject | None:
         found = re.compile(pattern, re.IGNORECASE).match(text, start)
         if found is None:
             continue
+        if (more := _COMPOUND.match(text, found.end())) and noun(more[1]) is not None:
+            continue
         thing = noun(found["noun"], found["words"])
         if thing is not None and _FURTHER.search(found["words"]):
             return None  # besides those that were spoken of: which, is not said
@@ -118,6 +126,8 @@ def noun(word: str, words: str = "") -> Thing | None:
     last = words.split()[-1:] or [""]
     if word.lower() in {"lines", "line"} and last[0].lower() == "command":
         return None
+    if names := signals_in(word) if word.isupper() else frozenset():
+        return Thing("signal", "signal", family(word), lambda h: h.get("signal") in names)
     return next((thing for thing in _ALL if thing.words.fullmatch(word)), None)
 
 
@@ -167,13 +177,20 @@ def _bound(
     if len(clause.times) == 1:
         at = tuple(h for h in members if dated(h, *clause.times[0]))
         members, known = (at or members), False
-    if number is not None and number not in {len(members), sum(h.inside for h in members)}:
-        known = False
-    return _windowed(world, clause, Subject(thing, members, known, end, number))
+    bound_to = _windowed(world, clause, Subject(thing, members, known, end, number))
+    sizes = {len(bound_to.members), sum(h.inside for h in bound_to.members)}
+    return bound_to if number is None or number in sizes else replace(bound_to, known=False)
 
 
 def _windowed(world: World, clause: Clause, whole: Subject) -> Subject:
-    """Only those before or after what the clause says, where that can be bound."""
+    """Only those before, after or between what the clause says, where that can be bound."""
+    if between := _BETWEEN.match(clause.text, whole.end):
+        first = spanned(world, clause, between["first"])
+        # *the second* alone is the second of what the first is one of
+        second = spanned(world, clause, f"{between['second']} {between['first'].split()[-1]}")
+        if first and second and first[1] <= second[0]:
+            inside = (h for h in whole.members if first[1] <= h.end_us <= second[0])
+            return replace(whole, members=tuple(inside), known=True)
     found = _WINDOW.search(clause.text, whole.end)
     if found is None or whole.thing.kind in _TIMELESS:
         return whole

@@ -28,7 +28,7 @@ _BOUND = re.compile(
     re.IGNORECASE,
 )
 _UNTIL = re.compile(r"\b(?:before|until)\b", re.IGNORECASE)
-_MOVED = family("moved|move|advanced|advance|changed|progressed|progress|gone on")
+_MOVED = family("moved|move|advanced|advance|changed|progressed|gone on")
 _BEAT = family("heartbeat|heartbeats|step|steps|counter")
 _BY = re.compile(rf"\b(?:up|rose|advanced|grew|increased|on) by (\d+|{'|'.join(NUMBER_WORDS)})\b")
 _OLDER = re.compile(r"\b(?:first|earlier|before)\b.*\bthan\b.*\b(?:second|later|after|last)\b")

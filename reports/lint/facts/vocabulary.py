@@ -126,13 +126,15 @@ _CHECK = family("check|checks|verdict|verdicts|condition|wait|waits")
 _RESOLVED = re.compile(RESOLUTIONS.pattern)
 _WAITS = family("wait|waits|waited|timeout")
 
-_LOOKED = re.compile(r"\b(?:looked|checked|measured|inspected|queried)\b", re.IGNORECASE)
+_LOOKED = re.compile(
+    r"\b(?:looked|checked|measured|inspected|queried|read|compared)\b", re.IGNORECASE
+)
 _LOOKED_AT = {
     "gpu": re.compile(r"\bGPUs?\b|\bdevice memory\b", re.IGNORECASE),
     "ports": re.compile(r"\bnetwork\b|\bports?\b", re.IGNORECASE),
     "disk": re.compile(r"\bdisks?\b|\bfree space\b", re.IGNORECASE),
     "shared_memory": re.compile(r"\bshared memory\b", re.IGNORECASE),
-    "digest": re.compile(r"\bfiles?\b|\bscript\b|\bdigests?\b|\b\w+\.(?:py|sh)\b", re.IGNORECASE),
+    "digest": re.compile(r"\bdigests?\b|\bfingerprints?\b|\bchecksums?\b", re.IGNORECASE),
     "kernel_log": re.compile(r"\bkernel log\b|\bdmesg\b", re.IGNORECASE),
 }
 SENT = family(
@@ -160,7 +162,7 @@ _SIGNALLING = re.compile(
 )
 _GONE = family(
     "gone|absent|vanished|disappeared|exited|died|dead|terminated|ended|stopped|missing|went away",
-    "quit|shut down|went down|perished",
+    "was away|quit|shut down|went down|perished",
 )
 _NOT_GONE = family("incident|listing was|still|outcome|completed|step|wait|waits|check")
 _THERE = family(
@@ -180,7 +182,7 @@ _DEPLOYED = family(
     "deployed|redeployed|replaced|shipped|put in place|patched|repaired|swapped|overwritten",
     "rewritten|updated|installed|corrected|mended",
 )
-_WRITING = re.compile(r"\bcheckpoint\b[^.;]*\bwritten\b|\bwriting (?:a|the|its) checkpoint\b")
+_WRITING = re.compile(r"\bcheckpoint\b[^.;]*\bbeing written\b|\bwriting (?:a|the|its) checkpoint\b")
 _VERIFIED = family("verified|verification|proven|proved|proof")
 _PARTIAL = family("partial|incomplete|truncated|cut off")
 _UNMET = family("failed|ran out|timed out|expired|in vain|came back empty*|ended without")
@@ -233,7 +235,7 @@ THINGS = (
     Thing("command", "command", family("command|commands")),
     Thing("decision", "decision", family("decision|decisions")),
     Thing("verdict", "verdict", family("verdict|verdicts|check|checks")),
-    Thing("listing", "listing", family("listing|listings|process table|process tables")),
+    Thing("listing", "listing", family("listing|listings|process table|process tables|lists")),
     Thing("reading", "heartbeat", family("heartbeat|heartbeats|heartbeat readings")),
     Thing("wait", "wait", family("wait|waits|bounded wait|bounded waits")),
     Thing("relaunch", "launch", family("launch|launches|relaunch|relaunches|restart|restarts")),
@@ -269,6 +271,12 @@ def signals_in(text: str) -> frozenset[str]:
     if not names and _INTERRUPT.search(text):
         names.add("INT")
     return frozenset(names)
+
+
+def naming(text: str) -> int:
+    """Where a text names a signal first; 0 where it names none."""
+    places = [found.start() for p in (SIGNALS, _INTERRUPT, _CTRL_C) if (found := p.search(text))]
+    return min(places, default=0)
 
 
 def pids_in(text: str) -> tuple[int, ...]:

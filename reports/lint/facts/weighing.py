@@ -13,17 +13,20 @@ from reports.lint.facts import (
     aftermath,
     clocks,
     comparing,
+    filed,
     listings,
     logged,
     masks,
     numbers,
     quantified,
-    stated,
     trends,
+)
+from reports.lint.facts import (
+    stated as readings,
 )
 from reports.lint.facts.clauses import Clause
 from reports.lint.facts.happenings import World
-from reports.lint.facts.mentions import Mention, mentions, named
+from reports.lint.facts.mentions import MANY_OF, Mention, mentions, named
 from reports.lint.facts.numbers import EXIT, number_of
 from reports.lint.facts.vocabulary import PLANNED, RESOLUTIONS, signals_in
 from reports.lint.words import NUMBER_WORDS
@@ -53,6 +56,9 @@ _FURTHER = re.compile(
     r"interrupts?|launch\w*|relaunch\w*|restarts?|starts?|deployments?|TERM|INT|KILL)\b)",
     re.IGNORECASE,
 )
+_OF_SOMEBODY = frozenset({"signal", "process"})
+_ONLY_CAN = re.compile(r"\bwill\b.*\bcan\b", re.IGNORECASE)
+_HAD_NOT = re.compile(r"\bhad (?:not|never|n't)\b|\bhadn't\b", re.IGNORECASE)
 _EXISTING = frozenset({"signal", "launch", "deployment"})
 
 
@@ -67,19 +73,21 @@ class Weighed:
 def weigh(world: World, parts: Sequence[Clause], before: Sequence[Clause]) -> Weighed:
     """A sentence, in clauses, against one world; *before* are the clauses of the one before it."""
     parts = [_completed(clause, before) for clause in parts]
+    told = " ".join(clause.text for clause in before)
+    parts = [replace(clause, given=f"{clause.given} {told}".strip()) for clause in parts]
     wrong: list[tuple[str, str]] = []
     supported = False
     for clause in parts:
         wrong += numbers.named_numbers(world, clause)
-        if clause.supposed:
+        if clause.supposed and not (clause.future and _ONLY_CAN.search(clause.text)):
             wrong += _ranked(world, clause) if clause.ranks else ()
             continue
         found, right = _clause(world, clause, before)
         wrong += found
         supported = supported or right
-    if not any(clause.supposed for clause in parts):
-        wrong += clocks.order(world, parts)
-        wrong += clocks.spans(world, parts, before)
+    stated = [clause for clause in parts if not clause.supposed]
+    wrong += clocks.order(world, stated)
+    wrong += clocks.spans(world, stated, before)
     wrong += [
         each for clause in parts if not clause.supposed for each in clocks.times(world, clause)
     ]
@@ -99,7 +107,7 @@ def _completed(clause: Clause, before: Sequence[Clause]) -> Clause:
     named_before = sorted({name for each in before for name in signals_in(each.text)})
     if len(named_before) != 1 or "signal" in clause.text.lower():
         return clause
-    return Clause(f"SIG{named_before[0]} {clause.text.lower()}", clause.sentence, clause.weighed)
+    return replace(clause, text=f"SIG{named_before[0]} {clause.text.lower()}")
 
 
 def _clause(
@@ -108,6 +116,8 @@ def _clause(
     """What one clause gets wrong, and whether something of it is on record."""
     wrong: list[tuple[str, str]] = []
     said = mentions(world, clause)
+    if _OPEN.search(clause.text) and world.closed is not None:
+        return [("C13", "the incident was closed")], False
     if clause.future:
         done = [m.what for m in said if m.holding] + _recorded(world, clause)
         done += [
@@ -126,7 +136,7 @@ def _clause(
     if not answers:
         placed = _placed(world, clause)
         answers = [
-            answer for mention in placed if mention.verb for answer in _deed(clause, mention)
+            answer for mention in placed if mention.verb for answer in _deed(world, clause, mention)
         ]
     answers += _resolution(world, clause)
     answers += masks.masked(world, clause)
@@ -137,14 +147,13 @@ def _clause(
     answers += trends.trends(world, clause)
     answers += comparing.compared(world, clause)
     answers += aftermath.aftermath(world, clause)
-    answers += stated.denied(world, clause)
-    answers += stated.beaten(world, clause)
+    answers += readings.denied(world, clause)
+    answers += readings.beaten(world, clause)
     answers += logged.logged(world, clause)
+    answers += filed.filed(world, clause)
     wrong += [answer for answer in answers if answer is not None]
     if _GOING_ON.search(clause.text) and world.closed is not None:
         wrong.append(("C16", "told as going on, and the incident was closed"))
-    if _OPEN.search(clause.text) and world.closed is not None:
-        wrong.append(("C13", "the incident was closed"))
     settled = _SETTLED.search(clause.text)
     ended = world.closed.get("resolution") if world.closed is not None else None
     if settled and (ended == "RECOVERED") == bool(settled["not"]) and ended != "NOTHING_TO_DO":
@@ -195,25 +204,31 @@ def _placed(world: World, clause: Clause) -> tuple[Mention, ...]:
 Answer = tuple[str, str] | None
 
 
-def _deed(clause: Clause, mention: Mention) -> Iterator[Answer]:
+def _deed(world: World, clause: Clause, mention: Mention) -> Iterator[Answer]:
     """Whether what a clause says was done, was done."""
     denied = clause.negated != (clause.no_longer and not mention.ends)
     if not mention.decidable:
         if mention.holding and not denied:
             yield None
-        return
-    if denied and mention.ends and _more_than_one(mention) and "after" not in clause.text:
-        return  # it went in the end; which of the signals did not end it, is not said
-    if denied:
-        if len(mention.holding) < _least(clause, mention):
-            if mention.closed:
-                yield None
-        elif not mention.failing or mention.kind in _EXISTING or _once(mention):
-            yield (_rule(mention), f"the record says otherwise: {mention.what}")
+    elif denied:
+        yield from _denied(world, clause, mention)
     elif mention.holding:
         yield None
     elif (mention.closed or mention.failing) and not mention.open:
         yield (_rule(mention), f"nothing on record says so: {mention.what}")
+
+
+def _denied(world: World, clause: Clause, mention: Mention) -> Iterator[Answer]:
+    """Whether what a clause says was not done, was not."""
+    several = mention.ends and _more_than_one(mention) and "after" not in clause.text
+    then = mention.kind == "process" and _HAD_NOT.search(clause.text) is not None
+    if several or then or (mention.kind in _OF_SOMEBODY and _unnamed(world, clause)):
+        return  # not by then, not by that one, not of those: which, the clause does not say
+    if sum(h.inside for h in mention.holding) < _least(clause, mention):
+        if mention.closed:
+            yield None
+    elif not mention.failing or mention.kind in _EXISTING or _once(mention):
+        yield (_rule(mention), f"the record says otherwise: {mention.what}")
 
 
 def _more_than_one(mention: Mention) -> bool:
@@ -224,6 +239,14 @@ def _more_than_one(mention: Mention) -> bool:
 def _once(mention: Mention) -> bool:
     """Whether one happening is enough, whatever the others are."""
     return mention.what == "resumed" or mention.what.startswith("looked at")
+
+
+def _unnamed(world: World, clause: Clause) -> bool:
+    """Whether a clause speaks of several by a pronoun, and nothing before names them."""
+    if MANY_OF.search(clause.text) is None or named(world, clause.text).pids:
+        return False
+    before = named(world, clause.given)
+    return not (before.pids or before.roles)
 
 
 def _least(clause: Clause, mention: Mention) -> int:

@@ -10,7 +10,7 @@ from fractions import Fraction
 
 from reports.lint import words
 from reports.lint.document import Sentence
-from reports.lint.facts.clauses import TIME_OF_DAY
+from reports.lint.facts.clauses import TIME_OF_DAY, Duration, durations
 from reports.lint.findings import Context, Finding, at
 
 _UNITS = {
@@ -55,6 +55,7 @@ _WAITED = re.compile(
     + r") seconds? (?:is|are|was|were|after|before|later|between)\b|\bsleep \d+ is\b",
     re.IGNORECASE,
 )
+_LISTED = re.compile(rf"(?:, [\d.,]+)*,? (?:and|or|to) [\d.,]+ ({'|'.join([*_UNITS, *_TIMES])})\b")
 _COMPARES = re.compile(
     r"\b(?:negligible|compared|small|large|fraction|on an?|out of|versus)\b", re.IGNORECASE
 )
@@ -101,12 +102,30 @@ def sources(context: Context) -> Iterator[Finding]:
             )
         ]
         missing += [
+            duration.text
+            for duration in (durations(plain) if context.ground.worlds else ())
+            if _worded(duration) and not _lasted(context, duration)
+        ]
+        missing += [
             found[0]
             for found in _COMPOUND.finditer(plain)
             if not _near_duration(context, Fraction(int(found[1]) * 60 + int(found[2])), "s")
         ]
         if missing:
             yield at(sentence, "C23", f"not in the record and not computed from it: {missing[0]}")
+
+
+def _worded(duration: Duration) -> bool:
+    """Whether a span is given by a number in words: *three minutes*, not *a minute*."""
+    return duration.text.split()[0].lower() in words.NUMBER_WORDS
+
+
+def _lasted(context: Context, duration: Duration) -> bool:
+    """Whether a span of about that length is recorded; a bound is held elsewhere."""
+    width = max(duration.step_us / 2, duration.us / 5)
+    if duration.than != "=":
+        width = max(width, duration.us / 2)
+    return context.record.lasted(duration.us - width, duration.us + width)
 
 
 def _counted(context: Context, sentence: Sentence, found: re.Match[str]) -> bool:
@@ -122,6 +141,8 @@ def _counted(context: Context, sentence: Sentence, found: re.Match[str]) -> bool
 
 def _sourced(context: Context, found: re.Match[str]) -> bool:
     digits, unit = found[1].replace(",", ""), found[2]
+    if unit is None and (listed := _LISTED.match(found.string, found.end())):
+        unit = listed[1]  # 3.8, 1.0 and 0.8 seconds
     if unit in _TIMES:
         near = _near_duration(context, Fraction(digits), unit)
         return near or _glued(context, digits, unit)
@@ -144,7 +165,7 @@ def _cut(context: Context, digits: str) -> bool:
     """Whether a round number is a recorded one to as many places as it gives."""
     zeros = len(digits) - len(digits.rstrip("0"))
     value, width = int(digits), 10**zeros
-    if zeros < _ROUND_ZEROS_MIN:
+    if zeros < _ROUND_ZEROS_MIN - (len(digits) > 3):  # noqa: PLR2004  (1,490 is round, 40 is not)
         return False
     known = (*context.record.decimals, *map(float, context.record.wholes))
     return any(abs(number - value) < width for number in known)

@@ -19,7 +19,11 @@ _PAST_VERB = re.compile(
     re.IGNORECASE,
 )
 _NO_PAST = re.compile(r"\bnever (?:\w+ )?(?:will|can|does|is|are)\b", re.IGNORECASE)
+_OF_ONESELF = re.compile(r"\bI (?:\w+ ){0,4}$")
 _NEUTRAL = frozenset({"different", "new", "remote", "second", "separate", "single", "other"})
+_FAREWELL = re.compile(
+    r"(?:(?:best|kind|warm) regards|regards|cheers|yours|thanks|sincerely)\b", re.IGNORECASE
+)
 _QUOTE_WORDS_MIN = 3
 # A page shows some labels and counts the rest: `[e0098·2aa21109] +1`.
 _TERMINAL = re.compile(r"(?:[.!?:;…»”\")\]|`*]|\] \+\d+)$")
@@ -75,7 +79,7 @@ def judgements(context: Context) -> Iterator[Finding]:
     """C20: no evaluative word; nobody is graded."""
     for sentence in context.claims:
         found = words.PRAISES.search(sentence.plain) or words.BLAMES.search(sentence.plain)
-        if found is not None:
+        if found is not None and _OF_ONESELF.search(sentence.plain[: found.start()]) is None:
             yield at(sentence, "C20", f"an evaluation, not an observation: {found[0]!r}")
 
 
@@ -86,6 +90,8 @@ def structure(context: Context) -> Iterator[Finding]:
         following = blocks[place + 1] if place + 1 < len(blocks) else None
         previous = blocks[place - 1] if place else None
         if block.kind == "heading" and place and (following is None or _same(blocks, place)):
+            if following is None and _FAREWELL.match(block.text):
+                continue
             yield Finding(block.line, "C15", "a section without content", block.text)
         announces = block.kind == "paragraph" and block.text.endswith(":")
         if announces and (following is None or following.kind in {"heading", "paragraph"}):
