@@ -55,7 +55,8 @@ class Gathered:
         """Take one line; *among* may leave out signatures that cannot stand in it."""
         self.progress.take(line.text, line.rank)
         chain = self._tracebacks.take(line)
-        match = self._scanner.look(line, among)
+        shown = line if chain is None else chain.undressed(line)
+        match = self._scanner.look(shown, among)
         if match is not None:
             self._take(match, chain)
         self._marks.hear(line.text, line.number)

@@ -7,6 +7,9 @@ Not here: known texts (``agentops.diagnosis.catalogue``), nor whether the job we
 A traceback whose outermost frame is a module's top level, run as the program, was caught by nobody.
 One whose outermost frame is a function was printed by whoever caught it. One that is indented,
 or whose frames are all in ``<string>``, is a quotation or somebody else's code.
+
+What stands before a traceback's header (a container's or pod's name) is taken off its lines, and
+tells sources apart as ranks do. Structured logs hold a whole traceback in one line, escaped.
 """
 
 import re
@@ -37,6 +40,7 @@ _CONNECT_WITHIN = 80
 _MESSAGE_WITHIN = 10
 _OPEN_MAX = 64
 _KEPT = 64
+_PREFIX_MAX = 120
 
 
 @dataclass(slots=True)
@@ -46,6 +50,7 @@ class Chain:
     rank: int | None
     mark: Mark
     begun: int
+    prefix: str = ""
     boxed: bool = False
     open: bool = True
     ignored: bool = False
@@ -58,6 +63,12 @@ class Chain:
     frames: int = 0
     strings: int = 0
     _caused: bool = False
+
+    def undressed(self, line: LogLine) -> LogLine:
+        """The line without what stood before the header."""
+        if not self.prefix or not line.text.startswith(self.prefix):
+            return line
+        return LogLine(line.number, line.rank, line.text[len(self.prefix) :])
 
     def frame(self, file: str, where: str) -> None:
         """Take one frame; the outermost stands first."""
@@ -91,7 +102,7 @@ class Tracebacks:
 
     def __init__(self, marks: Marks) -> None:
         self._marks = marks
-        self._now: dict[int | None, Chain] = {}
+        self._now: dict[tuple[int | None, str], Chain] = {}
         self._ignored_at: dict[int | None, int] = {}
         self.chains: list[Chain] = []
 
@@ -106,22 +117,39 @@ class Tracebacks:
         if line.text.startswith(_IGNORED):
             self._ignored_at[line.rank] = line.number
         if at >= 0:
-            return self._header(line, at)
-        chain = self._now.get(line.rank)
-        if chain is None:
+            chain = self._header(line, at)
+            for part in line.text[at:].replace('\\"', '"').split("\\n")[1:]:
+                # Escaped into one line by a structured log.
+                if chain.open:
+                    self._inside(chain, LogLine(line.number, line.rank, part.rstrip('"}')))
+            return chain
+        found = self._of(line) if self._now else None
+        if found is None:
             return None
-        if chain.open:
-            return self._inside(chain, line)
-        return self._after(chain, line)
+        line = found.undressed(line)
+        return self._inside(found, line) if found.open else self._after(found, line)
+
+    def _of(self, line: LogLine) -> Chain | None:
+        """The newest chain of the line's rank, of its own source where that is told."""
+        newest = None
+        for (rank, prefix), chain in self._now.items():
+            if rank == line.rank:
+                if prefix and line.text.startswith(prefix):
+                    return chain
+                newest = chain
+        return newest
 
     def _header(self, line: LogLine, at: int) -> Chain:
         before = line.text[:at]
-        chain = self._now.get(line.rank)
+        boxed = "\u256d" in before
+        named = not boxed and before.strip() != "" and len(before) <= _PREFIX_MAX
+        prefix = before if named and not before[-1:].isalnum() else ""
+        chain = self._now.get((line.rank, prefix))
         connected = chain is not None and chain.open and chain.frames == 0 and chain.ended > 0
         if chain is None or not connected:
-            chain = Chain(line.rank, self._marks.mark(line.number), line.number)
+            chain = Chain(line.rank, self._marks.mark(line.number), line.number, prefix)
             self._keep(chain)
-        chain.boxed = "\u256d" in before
+        chain.boxed = boxed
         chain.mark.quoted |= before[:1] in {" ", "\t"} and not chain.boxed
         # A header in the middle of another line: a buffer was cut where the program ended.
         chain.mark.uncaught |= before[-1:].isalnum()
@@ -130,9 +158,11 @@ class Tracebacks:
         return chain
 
     def _keep(self, chain: Chain) -> None:
-        if len(self._now) >= _OPEN_MAX and chain.rank not in self._now:
+        key = (chain.rank, chain.prefix)
+        self._now.pop(key, None)
+        if len(self._now) >= _OPEN_MAX:
             self._now.pop(next(iter(self._now)))
-        self._now[chain.rank] = chain
+        self._now[key] = chain
         if len(self.chains) >= _KEPT:
             told = [
                 kept
@@ -155,7 +185,7 @@ class Tracebacks:
         if ended is not None and _TYPE.search(ended["type"]) and chain.frames:
             chain.end(shown, ended["type"].rpartition(".")[2], line.number)
         elif line.number - chain.begun > _LINES_MAX:
-            self._now.pop(chain.rank, None)
+            self._now.pop((chain.rank, chain.prefix), None)
         return chain
 
     def _after(self, chain: Chain, line: LogLine) -> Chain | None:
