@@ -262,7 +262,10 @@ def step_of(path: Path, data: bytes) -> str:
     'seals'
     """
     kinds = _KIND.findall(data)
-    return kinds[-1].decode() if kinds else "output" if "blob" in path.parts else path.stem
+    if kinds:
+        return str(kinds[-1], "ascii")
+    folder = path.parent.parent.name
+    return {"blob": "output", "log": "rest of a line"}.get(folder, path.stem)
 
 
 @dataclass(slots=True)
