@@ -32,11 +32,7 @@ from journal.errors import (
     SealFailed,
     WriteFailed,
 )
-from journal.events import (
-    CommandReconciled,
-    SegmentStarted,
-    SessionEnded,
-)
+from journal.events import CommandReconciled, SegmentStarted, SessionEnded
 from journal.following import Claims, Follower, entry_of
 from journal.index import bring_up
 from journal.keys import KeyStore
@@ -271,8 +267,8 @@ class Journal:
         if not self._closed:
             self._closed = True
             self._claims.close()
-            self._blobs.close()
-            self._stream.close()  # and its lock, under which the packs were written too
+            self._blobs.close()  # under the stream's lock, as they were written
+            self._stream.close()
 
     def _begin_session(self) -> None:
         begin = session_started(self.journal_id, self.settings.machine)
@@ -284,8 +280,9 @@ class Journal:
     def _settle_dead_stream(self, name: str, lock: int) -> None:
         """Settle what another dead writer left, in that writer's stream. Only while opening."""
         own, pace = self._stream, self._pace
-        in_doubt = self._in_doubt(name)
         try:
+            self._follower.refresh(except_stream=own.name)  # another opener may have settled it
+            in_doubt = self._in_doubt(name)
             other = self._opened(name, lock, Follower(self.layout))
         except Corrupt:
             os.close(lock)  # for verify to name; it must not stop work in other streams

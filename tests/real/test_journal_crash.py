@@ -3,15 +3,18 @@
 import random
 import subprocess
 import sys
+from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from journal import Reader
+from journal.disk import SystemDisk
 from journal.errors import Corrupt
 from journal.events import CommandOutcomeUnknown, JournalRecovered
 from tests.support import journal_child
-from tests.support.journals import Place, note, reconciled, twenty_events
+from tests.support.journals import Place, intended, note, reconciled, twenty_events
 from tests.support.torture import rounds
 
 DEADLINE_S = 60
@@ -115,6 +118,42 @@ def test_a_dead_writers_other_stream_is_settled_too(tmp_path: Path) -> None:
         (event,) = journal.reader().events(kinds={"command_outcome_unknown"})
         assert event.stream == place.layout.streams()[1]
     assert place.verify().status == "intact"
+
+
+class OpensBeside(SystemDisk):
+    """A disk on whose first sync another process's whole session happens."""
+
+    def __init__(self, session: Callable[[], None]) -> None:
+        self.session: Callable[[], None] | None = session
+
+    def sync(self, descriptor: int) -> None:
+        """Sync, after that session."""
+        session, self.session = self.session, None
+        if session is not None:
+            session()
+        super().sync(descriptor)
+
+
+def test_what_two_openers_find_in_doubt_is_settled_by_one_of_them(tmp_path: Path) -> None:
+    """The other had looked before it was settled, and comes to that stream after."""
+    place = Place(tmp_path)
+    place.create().close()
+    dying = place.open(), place.open()
+    dying[1].append(intended("c1"))
+    for one in dying:
+        one.abandon()
+
+    def session() -> None:
+        with beside.open():
+            pass
+
+    beside = Place(tmp_path, seed=8)
+    place.settings = replace(place.settings, disk=OpensBeside(session))
+    with place.open() as journal:
+        unknown = list(journal.reader().events(kinds={"command_outcome_unknown"}))
+    assert [one.payload.model_dump()["command_id"] for one in unknown] == ["c1"]
+    verification = place.verify()
+    assert verification.status == "intact", str(verification.finding)
 
 
 @pytest.mark.parametrize("torn", [b"{", b'{"actor":{"id":"x', b"\x00" * 500 + b"}", b"\xff\xfe"])
