@@ -10,7 +10,7 @@ import json
 import types
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Union, get_args, get_origin
+from typing import Annotated, Union, get_args, get_origin
 
 from pydantic import ValidationError
 from pydantic.fields import FieldInfo
@@ -48,8 +48,9 @@ def build_command(name: str, pairs: Sequence[str]) -> Command:
         first = error.errors(include_url=False)[0]
         field = ".".join(str(part) for part in first["loc"]) or name
         known = ", ".join(fields) or "none"
+        said = first["msg"].removeprefix("Value error, ")
         raise UsageError(
-            f"{name}: {field}: {first['msg']} (value {first['input']!r}; arguments: {known})"
+            f"{name}: {field}: {said} (value {first['input']!r}; arguments: {known})"
         ) from error
 
 
@@ -79,14 +80,16 @@ def _value(field: FieldInfo | None, text: str) -> object:
     except ValueError:
         value = text
     if field is not None and get_origin(field.annotation) is tuple and not isinstance(value, list):
-        words = get_args(field.annotation)[0] is str
-        return [text if words else value]
+        return [text if str in _plain_types(get_args(field.annotation)[0]) else value]
     return value
 
 
 def _plain_types(annotation: object) -> tuple[object, ...]:
+    """The types that a value may have, without what is asked of it beyond its type."""
+    if get_origin(annotation) is Annotated:
+        return _plain_types(get_args(annotation)[0])
     if get_origin(annotation) in (Union, types.UnionType):
-        return get_args(annotation)
+        return tuple(kind for each in get_args(annotation) for kind in _plain_types(each))
     return (annotation,)
 
 

@@ -17,7 +17,9 @@ def test_a_list_is_json_or_one_element_each_time(tmp_path: Path) -> None:
     del tmp_path
     for pairs in (['paths=["/a", "/b"]'], ["paths=/a", "paths=/b"], ['paths=["/a"]', "paths=/b"]):
         assert build_command("locks", pairs).arguments()["paths"] == ["/a", "/b"]
-    assert build_command("disk_free", ["paths=7"]).arguments()["paths"] == ["7"]
+    assert build_command("run_argv", ["argv=7"]).arguments()["argv"] == ["7"]
+    with pytest.raises(UsageError, match=r"paths.*absolute.*'7'"):
+        build_command("disk_free", ["paths=7"])
     with pytest.raises(UsageError, match="--arg path is given twice"):
         build_command("file_digest", ["path=/a", "path=/b"])
 
@@ -26,7 +28,7 @@ def test_a_value_may_come_from_a_file_and_an_at_sign_may_be_meant(tmp_path: Path
     (tmp_path / "diff").write_text("@@ -1 +1 @@\n-x\n+y\n")
     said = [f"diff=@{tmp_path}/diff", "path=/f", f"expects={'0' * 64}"]
     assert build_command("apply_patch", said).stdin() == (tmp_path / "diff").read_bytes()
-    assert build_command("file_digest", ["path=@@x"]).arguments()["path"] == "@x"
+    assert build_command("run_argv", ["argv=@@x"]).arguments()["argv"] == ["@x"]
     with pytest.raises(UsageError, match=r"--arg path=@/nope: /nope cannot be read: No such file"):
         build_command("file_digest", ["path=@/nope"])
 
