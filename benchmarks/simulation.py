@@ -29,7 +29,9 @@ CHUNK = 250
 COUNTS = Path("benchmarks/simulated_seeds.json")
 BREAKS = Path("benchmarks/simulation_breaks.json")
 PAGE = Path("docs/stopbench.md")
+NUMBERS = Path("docs/benchmarks.md")
 BEGIN, END = "<!-- simulation.py sum, from here -->\n", "<!-- to here -->\n"
+BEGIN_ROW = "<!-- simulated seeds, from here -->\n"
 BEGIN_BREAKS = "<!-- simulation_breaks.json, from here -->\n"
 LINE = ("not sent", "lost before", "lost after", "answer cut", "died before the effect",
         "died after the effect", "clock jumped", "pid reused", "container restarted",
@@ -192,13 +194,45 @@ def _numbers(value: object) -> list[int]:
     return [number for number in _mapping(value).values() if isinstance(number, int)]
 
 
-def with_tables(page: str, counts: Mapping[str, object], breaks: Mapping[str, object]) -> str:
-    """The page with its tables made from the counts."""
-    for begin, table in ((BEGIN, tables(counts)), (BEGIN_BREAKS, broken_table(breaks))):
-        before, _, rest = page.partition(begin)
-        _, _, after = rest.partition(END)
-        page = f"{before}{begin}{table}{END}{after}"
+def summary(counts: Mapping[str, object], breaks: Mapping[str, object]) -> str:
+    """The counts in one row for the page of all numbers."""
+    whole, steps = _mapping(counts["whole"]), _mapping(counts.get("every_step", {}))
+    red = [len(r) if isinstance(r := part.get("red"), list) else 0 for part in (whole, steps)]
+    firsts = [_mapping(told)["first_red_seed"] for told in breaks.values()]
+    shown = [seed for seed in firsts if isinstance(seed, int)]
+    cells = (
+        str(counts["date"]),
+        ", ".join(_mapping(whole["commits"])),
+        f"{whole['seeds']:,}",
+        str(red[0]),
+        f"{whole['false_kills']}, {whole['false_greens']}",
+        f"{steps.get('seeds', 0):,}, {red[1]} red",
+        f"{len(shown)} of {len(firsts)}, the last at seed {max(shown, default=0):,}",
+    )
+    return (
+        "| date | commits | whole seeds | red | false kills, false greens "
+        "| deaths at each step of a seed | breaks on purpose that are seen |\n"
+        f"|---|---|---|---|---|---|---|\n| {' | '.join(cells)} |\n"
+    )
+
+
+def with_tables(page: str, tables_by_mark: Mapping[str, str]) -> str:
+    """The page with what stands behind each of its marks made anew."""
+    for begin, table in tables_by_mark.items():
+        before, mark, rest = page.partition(begin)
+        if mark:
+            _, _, after = rest.partition(END)
+            page = f"{before}{begin}{table}{END}{after}"
     return page
+
+
+def made(counts: Mapping[str, object], breaks: Mapping[str, object]) -> Mapping[str, str]:
+    """All tables by the marks before them."""
+    return {
+        BEGIN: tables(counts),
+        BEGIN_BREAKS: broken_table(breaks),
+        BEGIN_ROW: summary(counts, breaks),
+    }
 
 
 def _git(*words: str) -> str:
@@ -228,7 +262,9 @@ def main() -> None:
         counts["every_step"] = added(asked.steps)
     COUNTS.write_text(json.dumps(counts, indent=1) + "\n", encoding="utf-8")
     breaks = json.loads(BREAKS.read_text(encoding="utf-8"))
-    PAGE.write_text(with_tables(PAGE.read_text("utf-8"), counts, breaks), encoding="utf-8")
+    for page in (PAGE, NUMBERS):
+        text = page.read_text(encoding="utf-8")
+        page.write_text(with_tables(text, made(counts, breaks)), encoding="utf-8")
 
 
 if __name__ == "__main__":

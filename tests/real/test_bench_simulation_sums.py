@@ -3,8 +3,22 @@
 import json
 from pathlib import Path
 
+import pytest
+
 from benchmarks import simulation
-from benchmarks.simulation import BREAKS, COUNTS, PAGE, added, run_chunks, with_tables
+from benchmarks.simulation import (
+    BEGIN,
+    BEGIN_BREAKS,
+    BEGIN_ROW,
+    BREAKS,
+    COUNTS,
+    NUMBERS,
+    PAGE,
+    added,
+    made,
+    run_chunks,
+    with_tables,
+)
 
 ROOT = Path(__file__).parents[2]
 
@@ -40,11 +54,15 @@ def test_a_chunk_that_somebody_has_claimed_is_left_to_them(tmp_path: Path) -> No
     assert whole["ranges"] == [[simulation.CHUNK, simulation.CHUNK + 1]]
 
 
-def test_the_page_says_what_the_counts_say() -> None:
-    """``python benchmarks/simulation.py sum FOLDER`` writes both."""
-    page = (ROOT / PAGE).read_text(encoding="utf-8")
+@pytest.mark.parametrize(
+    ("page", "marks"), [(PAGE, (BEGIN, BEGIN_BREAKS)), (NUMBERS, (BEGIN_ROW,))]
+)
+def test_the_pages_say_what_the_counts_say(page: Path, marks: tuple[str, ...]) -> None:
+    """``python benchmarks/simulation.py sum FOLDER`` writes them and the counts."""
+    text = (ROOT / page).read_text(encoding="utf-8")
+    assert all(mark in text for mark in marks)
     counts, breaks = (
         json.loads((ROOT / path).read_text(encoding="utf-8")) for path in (COUNTS, BREAKS)
     )
-    assert with_tables(page, counts, breaks) == page
+    assert with_tables(text, made(counts, breaks)) == text
     assert all(told["first_red_seed"] is not None for told in breaks.values())
