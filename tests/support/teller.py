@@ -190,31 +190,36 @@ class Teller:
         )
         self.tell(intended, host=True)
         self.clock.pass_ms(took_ms)
-        if not answer:
+        if answer:
+            self._answer(intended, observation, stdout, took_ms)
+        else:
             self.tell(
                 CommandOutcomeUnknown(
                     command_id=name, reason="connection_lost", detail="reset", duration_ms=took_ms
                 ),
                 host=True,
             )
-            return name
+        return name
+
+    def _answer(
+        self, intended: CommandIntended, observation: JsonValue, stdout: bytes, took_ms: int
+    ) -> None:
         self.tell(
-            CommandCompleted(command_id=name, exit_status=0, duration_ms=took_ms),
+            CommandCompleted(command_id=intended.command_id, exit_status=0, duration_ms=took_ms),
             host=True,
             attachments={"stdout": stdout, "stderr": b""},
         )
         self.tell(
             ObservationParsed(
-                command_id=name,
-                command=command,
-                definition=digest,
+                command_id=intended.command_id,
+                command=intended.command,
+                definition=intended.definition,
                 parser_version=1,
                 observation=None,
             ),
             host=True,
             attachments={"observation": json.dumps(observation, sort_keys=True).encode()},
         )
-        return name
 
 
 def identity(pid: int, start: int) -> Identity:
