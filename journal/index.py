@@ -73,7 +73,7 @@ class IndexWriter:
         with ExitStack() as otherwise:
             otherwise.callback(self.close)
             try:
-                fits = _version(connection) == str(SCHEMA_VERSION)
+                fits = schema_of(connection) == str(SCHEMA_VERSION)
                 if fits:
                     add_missing(layout, connection, partial(transaction, connection))
                 connection.execute(_LET_GO)
@@ -209,6 +209,7 @@ def _set_aside(layout: Layout) -> None:
             path.replace(layout.quarantine / f"{path.name}.{number}")
 
 
-def _version(connection: duckdb.DuckDBPyConnection) -> str | None:
+def schema_of(connection: duckdb.DuckDBPyConnection) -> str | None:
+    """The version of an index's tables; None where it says none."""
     row = connection.execute("SELECT value FROM meta WHERE name = 'schema'").fetchone()
     return None if row is None else str(row[0])

@@ -13,8 +13,8 @@ import duckdb
 
 from journal.envelope import Event
 from journal.findings import Finding
-from journal.index import SETTINGS, first_line
-from journal.index_schema import COLUMNS_DIFFER
+from journal.index import SETTINGS, first_line, schema_of
+from journal.index_schema import COLUMNS_DIFFER, SCHEMA_VERSION
 from journal.layout import Layout
 from journal.lines import leaf_hash
 from journal.locks import locked_within
@@ -159,6 +159,20 @@ def judge(check: IndexCheck, sealed: int) -> Finding | None:
     return Finding("INDEX_DIFFERS", "index", check.stream, row.seq, "journal.duckdb", text)
 
 
+def _of_another_version(connection: duckdb.DuckDBPyConnection) -> str | None:
+    """Why the tables are not those that this software compares; None where they are."""
+    try:
+        found = schema_of(connection)
+    except duckdb.Error as error:
+        return f"the index cannot be read: {first_line(error)}"
+    if found == str(SCHEMA_VERSION):
+        return None
+    return (
+        f"the index has tables of version {found}, this software reads {SCHEMA_VERSION};"
+        " the next question builds it anew"
+    )
+
+
 def _opened(layout: Layout) -> Iterator["IndexReader | str"]:
     try:
         connection = duckdb.connect(layout.index, read_only=True, config=SETTINGS)
@@ -166,6 +180,7 @@ def _opened(layout: Layout) -> Iterator["IndexReader | str"]:
         yield f"the index cannot be opened: {first_line(error)}"
         return
     try:
-        yield IndexReader(connection)
+        stranger = _of_another_version(connection)
+        yield IndexReader(connection) if stranger is None else stranger
     finally:
         connection.close()

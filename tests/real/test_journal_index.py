@@ -153,6 +153,18 @@ def test_an_index_that_is_gone_or_of_another_version_is_built_anew(place: Place)
     assert place.verify().status == "intact"
 
 
+@pytest.mark.parametrize("change", ["UPDATE meta SET value = '2'", "DROP TABLE meta"])
+def test_an_index_of_another_version_is_not_compared_and_costs_no_verification(
+    place: Place, change: str
+) -> None:
+    """It says so; what is verified is the log."""
+    with duckdb.connect(place.layout.index) as connection:
+        connection.execute(change)
+    found = place.verify()
+    assert found.status == "intact"
+    assert [remark.code for remark in found.remarks] == ["INDEX_UNCHECKED"]
+
+
 def test_damaged_index_files_never_cost_an_event(place: Place) -> None:
     """Main file and WAL cut and flipped at random places, as a crash or a bad disk would."""
     chance = random.Random(9)  # noqa: S311 - repeatable on purpose
