@@ -14,7 +14,8 @@
     ├── IndexFailed           journal.duckdb cannot be brought up; the evidence is not touched
     ├── JournalClosed         the journal was closed, or belongs to another process
     ├── Corrupt               stored bytes contradict the chain: names stream, seq, place
-    │   └── SegmentDamaged        a segment holds what no writer writes, so it is not read on
+    │   ├── SegmentDamaged        a segment holds what no writer writes, so it is not read on
+    │   └── SealContradicted      the log is not what the journal's own keys signed: not written on
     ├── KeyUnusable           the signing or verifying key cannot be used
     ├── QueryFailed           DuckDB refused the SQL
     └── EventNotFound         no event, or more than one, has this id
@@ -103,6 +104,18 @@ class SegmentDamaged(Corrupt):
         JournalError.__init__(self, f"{reason} (stream {stream}, {where}); run: agentops verify")
         self.stream, self.seq, self.where = stream, -1, where
         self.reason, self.is_line = reason, is_line
+
+
+class SealContradicted(Corrupt):
+    """The log is not what was signed of it; no session goes on from it, and no file is changed.
+
+    Attributes:
+        where: The note that it contradicts.
+    """
+
+    def __init__(self, message: str, *, stream: str, seq: int, where: str) -> None:
+        super().__init__(message, stream=stream, seq=seq, where=where)
+        self.args = (f"{self.args[0]}; nothing was written; run: agentops verify",)
 
 
 class KeyUnusable(JournalError):  # noqa: N818

@@ -2,9 +2,9 @@
 
 Opening takes the first stream whose lock is free, so sessions that follow one another continue one
 stream, and writers side by side get one each. A torn end (bytes after the last line end, or a hole
-of zeros that a power cut left) goes to quarantine; zeros with nothing behind them are room that was
-laid out ahead, and are written into; any other break of the chain is refused, for ``verify`` to
-name. Not here: what is appended (``journal.writer``).
+of zeros that a power cut left) goes to quarantine, unless a seal says that there was more; zeros
+with nothing behind them are room that was laid out ahead, and are written into; any other break of
+the chain is refused, for ``verify`` to name. Not here: what is appended (``journal.writer``).
 """
 
 import hashlib
@@ -14,12 +14,13 @@ from pathlib import Path
 
 from journal.bookmark import Position, Start
 from journal.disk import AppendFile, Disk, cut, make_folder, sync_folder, write_whole
-from journal.errors import Corrupt, WriteFailed
+from journal.errors import Corrupt, SegmentDamaged, WriteFailed
 from journal.following import Follower
 from journal.layout import Layout
 from journal.locks import try_lock
 from journal.machine import RandomSource
 from journal.segments import ChainState, StoredLine, iterate, torn_tail
+from journal.signed import Signed
 
 SEGMENT_BYTES = 64 << 20
 _ENDED = b'"kind":"session_ended"'
@@ -83,24 +84,28 @@ def open_stream(
     layout: Layout,
     name: str,
     lock: int,
-    *,
     disk: Disk,
     follower: Follower,
+    signed: Signed,
     start: Start | None = None,
 ) -> OpenStream:
-    """Repair, read and open a stream whose lock is held. The follower's ledger takes its events.
+    """Read, repair and open a stream whose lock is held. The follower's ledger takes its events.
 
-    What lies before start is not read again.
+    What lies before a start that was signed is not read again.
 
     Raises:
-        Corrupt: The chain is broken by something other than a torn end.
+        Corrupt: The chain is broken by something other than a torn end, or the stream is not what
+            was signed of it; no file was changed.
         WriteFailed: The disk refused.
     """
-    repair = _set_torn_end_aside(layout, name)
+    if start is not None and not signed.stands_under(name, start.chain(name).frontier):
+        start = None
     ended = start is not None
     chain = ChainState(name) if start is None else start.chain(name)
     number, offset = ("", 0) if start is None else start.position
     segments = layout.segments(name)
+    reading = signed.reading(name, chain.frontier)
+    hole: Corrupt | None = None
     for path in segments:
         if path.name[:6] < number:
             continue
@@ -110,11 +115,14 @@ def open_stream(
                 chain.take(stored)
                 follower.take(stored)
                 ended = _ENDED in stored.line
+                if chain.next_seq in reading.sizes:
+                    reading.pass_by(chain.frontier)
         except Corrupt as error:
             if path != segments[-1] or not _has_hole(path, error):
                 raise
-            hole_at = int(error.where.rpartition("@")[2])
-            repair = _quarantine(layout, name, path, hole_at, "a hole of zeros at the end")
+            hole = error
+    reading.judge(chain.next_seq, hole)
+    repair = _set_torn_end_aside(layout, name, hole)
     path = segments[-1] if segments else layout.stream(name) / "000000.jsonl"
     if path.suffix == ".zst":  # a crash came between compressing and opening the next one
         path = path.with_name(f"{int(path.name[:6]) + 1:06d}.jsonl")
@@ -144,10 +152,13 @@ def next_segment(stream: OpenStream, disk: Disk) -> tuple[AppendFile, int, str]:
     return AppendFile(following, disk), number, digest.hexdigest()
 
 
-def _set_torn_end_aside(layout: Layout, name: str) -> Repair | None:
+def _set_torn_end_aside(layout: Layout, name: str, hole: Corrupt | None) -> Repair | None:
     segments = layout.segments(name)
     if not segments or segments[-1].suffix == ".zst":
         return None
+    if hole is not None:
+        hole_at = int(hole.where.rpartition("@")[2])
+        return _quarantine(layout, name, segments[-1], hole_at, "a hole of zeros at the end")
     at, torn = torn_tail(segments[-1])
     if not torn:
         return None
@@ -180,6 +191,8 @@ def _refuse_hole(stored: StoredLine, chain: ChainState) -> None:
 
 def _has_hole(path: Path, error: Corrupt) -> bool:
     """Whether the first wrong line holds zero bytes, which no canonical line does."""
+    if isinstance(error, SegmentDamaged) or path.suffix == ".zst":
+        return False
     offset = int(error.where.rpartition("@")[2])
     for stored in iterate(path, offset):
         return b"\x00" in stored.line

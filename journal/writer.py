@@ -45,6 +45,7 @@ from journal.recovery import cut_off, recovered, session_started
 from journal.seals import Head
 from journal.segment_walk import filled_size
 from journal.segments import compress
+from journal.signed import Signed
 from journal.streams import OpenStream, lock_stream, next_segment, open_stream
 
 
@@ -135,7 +136,7 @@ class Journal:
 
         Raises:
             NotAJournal: No journal is at the path.
-            Corrupt: The chain of the stream to be continued is broken.
+            Corrupt: The stream to be continued is broken, or is not what was signed of it.
             KeyUnusable: The key store cannot be used.
             WriteFailed: The disk refused.
         """
@@ -301,6 +302,7 @@ class Journal:
         return [one for one in self._follower.ledger.open.values() if one.stream == stream]
 
     def _open_stream(self, name: str, lock: int) -> OpenStream:
+        self._signed = Signed.read(self)
         bookmark = read_bookmark(self.layout)
         self._starts = bookmark.starts
         self._follower = Follower.from_bookmark(self.layout, bookmark)
@@ -309,7 +311,7 @@ class Journal:
 
     def _opened(self, name: str, lock: int, follower: Follower) -> OpenStream:
         disk, start = self.settings.disk, self._starts.get(name)
-        return open_stream(self.layout, name, lock, disk=disk, follower=follower, start=start)
+        return open_stream(self.layout, name, lock, disk, follower, self._signed, start)
 
     def _write(self, drafts: Sequence[Draft]) -> tuple[Event, ...]:
         """Ask the ledger, chain, write; the caller holds the mutex and waits for the disk."""
