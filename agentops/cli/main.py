@@ -9,6 +9,7 @@ import sys
 import threading
 from collections.abc import Mapping, Sequence
 from importlib import import_module
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from types import FrameType
 from typing import NoReturn
@@ -55,12 +56,26 @@ class _OneLineParser(argparse.ArgumentParser):
         sys.exit(Status.USAGE)
 
 
+class _Version(argparse.Action):
+    """Prints the version of the distribution, which is looked up only when asked for."""
+
+    def __call__(self, parser: argparse.ArgumentParser, *_: object) -> NoReturn:
+        """Print it and end."""
+        try:
+            number = version("agentops-journal")
+        except PackageNotFoundError:
+            number = "(not installed as a distribution; see agentops doctor)"
+        sys.stdout.write(f"agentops {number}\n")
+        parser.exit()
+
+
 def build_parser(command: str | None = None) -> argparse.ArgumentParser:
     """The parser with *command* alone, or with every command if that is none of ours."""
     parser = _OneLineParser(
         prog="agentops",
         description="Typed remote operations for LLM agents, with a journal that can be audited.",
     )
+    parser.add_argument("--version", action=_Version, nargs=0, help="print the version and end")
     commands = parser.add_subparsers(metavar="COMMAND", required=True, parser_class=_OneLineParser)
     wanted = [module for module, names in GROUPS.items() if command in names]
     for module in wanted or GROUPS:

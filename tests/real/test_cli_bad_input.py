@@ -5,6 +5,7 @@ disks and readers that leave (``test_cli_errors``).
 """
 
 import os
+import re
 import signal
 from collections.abc import Callable, Iterator
 
@@ -111,7 +112,7 @@ def state(who: User) -> tuple[list[str], dict[str, bytes]]:
         (("verify", "--key", ""), ("''", "key line")),
         (("verify", "--key", BINARY), ("--key", BINARY)),
         (("verify", "--anchor", BINARY), ("--anchor", BINARY, "no anchor")),
-        (("journal", "anchor", FOLDER), (FOLDER, "directory")),
+        (("journal", "anchor", FOLDER), (FOLDER, "cannot read the anchor")),
         (("journal", "anchor", BINARY), (BINARY, "something else")),
         (("journal", "anchor", "git:folder"), ("git:", "not a git repository")),
         (("journal", "anchor", NOT_UTF_8), ("place", "UTF-8")),
@@ -164,3 +165,9 @@ def test_an_anchor_is_remembered_once_it_took_a_seal(who: User, call: Call) -> N
     assert call("verify", "--anchor", str(place)).status == 0
     pinned = (who.home / ".config" / "agentops" / "keys" / "journals.json").read_text()
     assert str(place) in pinned
+
+
+def test_the_version_is_told_and_nothing_else(call: Call) -> None:
+    said = call("--version")
+    assert (said.status, said.err) == (0, "")
+    assert re.fullmatch(r"agentops \d+\.\d+\.\d+\S*\n", said.out)
