@@ -65,7 +65,10 @@ def approve(
     """
     card, event = _find(journal.reader(), clock.wall_us(), approval_id)
     if host is not None and not any(_is_bound(card, host, policy) for policy in bound_by):
-        raise UsageError(f"approval {card.approval_id} is stale: {CHANGED}; {ASK_ANEW}")
+        raise UsageError(
+            f"approval {card.approval_id} is stale: {CHANGED}; {ASK_ANEW} (answer in the folder of"
+            " its project: the policy in force here counts)"
+        )
     if journal.actor.kind != "human":
         actor = journal.actor
         raise UsageError(f"{actor.kind} {actor.id} cannot approve: a person must")
