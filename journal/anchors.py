@@ -62,6 +62,11 @@ def anchor_at(place: str, disk: Disk | None = None) -> Anchor:
         return SshAnchor(host, path)
     if colon and sort == "git":
         return GitAnchor(Path(rest).absolute())
+    if colon and sort.isalpha() and not place.startswith("/"):
+        raise KeyUnusable(
+            f"the anchor {place!r} is of no known sort: give ssh:HOST:PATH, git:FOLDER or a path"
+            f" (./{place} for a file of that name)"
+        )
     return FileAnchor(Path(place).absolute(), disk or SystemDisk())
 
 

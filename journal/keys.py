@@ -106,14 +106,21 @@ class KeyStore:
             raise KeyUnusable(f"{path} holds no 32-byte seed in hex") from error
 
     def pinned(self, journal_id: str) -> Pinned:
-        """What is recorded for a journal; empty when it is unknown here."""
+        """What is recorded for a journal; empty when it is unknown here.
+
+        Raises:
+            KeyUnusable: The file is unreadable or malformed.
+        """
         entry = self._journals().get(journal_id)
-        if not isinstance(entry, Mapping):
+        if entry is None:
             return Pinned()
-        return Pinned(
-            keys=tuple(PublicKey.parse(line) for line in entry.get("keys", [])),
-            anchors=tuple(entry.get("anchors", [])),
-        )
+        lines, places = _texts(entry, "keys"), _texts(entry, "anchors")
+        if lines is None or places is None:
+            raise KeyUnusable(
+                f"{self.folder / 'journals.json'}: the entry of journal {journal_id} is malformed;"
+                ' it is {"keys": [LINE, ...], "anchors": [PLACE, ...]}'
+            )
+        return Pinned(keys=tuple(PublicKey.parse(line) for line in lines), anchors=places)
 
     def pin(self, journal_id: str, *, key: PublicKey, anchor: str | None) -> None:
         """Remember that this journal is signed with the key and anchored at the place.
@@ -150,3 +157,11 @@ class KeyStore:
         if not isinstance(value, dict):
             raise KeyUnusable(f"{path} is not a table of journals")
         return value
+
+
+def _texts(entry: object, name: str) -> tuple[str, ...] | None:
+    """The list of texts under a name, empty where it is absent; None if it is something else."""
+    given = entry.get(name, []) if isinstance(entry, Mapping) else None
+    if not isinstance(given, list) or not all(isinstance(each, str) for each in given):
+        return None
+    return tuple(given)

@@ -34,7 +34,7 @@ def locked(path: Path, *, shared: bool = False) -> Iterator[None]:
 
     Meant for blocks that are short by design: an index batch, one line.
     """
-    descriptor = os.open(path, os.O_RDONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    descriptor = os.open(path, os.O_RDONLY | os.O_CREAT | os.O_CLOEXEC | os.O_NONBLOCK, 0o600)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_SH if shared else fcntl.LOCK_EX)
         yield
@@ -45,7 +45,7 @@ def locked(path: Path, *, shared: bool = False) -> Iterator[None]:
 @contextmanager
 def locked_within(path: Path, *, deadline_s: float, shared: bool = False) -> Iterator[bool]:
     """Like ``locked``, but gives False when the lock was not to be had before the deadline."""
-    descriptor = os.open(path, os.O_RDONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    descriptor = os.open(path, os.O_RDONLY | os.O_CREAT | os.O_CLOEXEC | os.O_NONBLOCK, 0o600)
     kind = fcntl.LOCK_SH if shared else fcntl.LOCK_EX
     end = time.monotonic() + deadline_s
     try:

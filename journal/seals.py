@@ -139,7 +139,7 @@ def read_notes(path: Path) -> Iterator[StoredNote]:
         OSError: The file cannot be read (an absent one is empty).
     """
     if path.exists():
-        with open(path, "rb", opener=open_regular) as file:  # noqa: PTH123 - Path.open takes no opener
+        with open(path, "rb", opener=open_regular) as file:
             yield from parse_notes(file.read())
 
 

@@ -73,7 +73,7 @@ def open_segment(path: Path) -> IO[bytes]:
             return _Filled(path)
         except FileNotFoundError:
             path = path.with_name(path.name + ".zst")
-    raw = open(path, "rb", opener=open_regular)  # noqa: PTH123 - Path.open takes no opener
+    raw = FileIO(path, "rb", opener=open_regular)
     return zstandard.ZstdDecompressor().stream_reader(raw, closefd=True)
 
 

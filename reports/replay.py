@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pydantic import JsonValue
 
 from journal import Event, Reader, Shredded
+from journal.errors import Corrupt
 from journal.events import (
     CommandCompleted,
     CommandDenied,
@@ -78,7 +79,11 @@ class Reparsed:
 
 
 def reparse(reader: Reader, parse: Parse, *, incident: str | None = None) -> Reparsed:
-    """Read every recorded answer again and compare with the observation that stands beside it."""
+    """Read every recorded answer again and compare with the observation that stands beside it.
+
+    Raises:
+        Corrupt: An answer stands there without its intent.
+    """
     events = tuple(reader.events(incident=incident))
     intents = {
         e.payload.command_id: e.payload for e in events if isinstance(e.payload, CommandIntended)
@@ -96,8 +101,14 @@ def reparse(reader: Reader, parse: Parse, *, incident: str | None = None) -> Rep
         payload = event.payload
         if not isinstance(payload, ObservationParsed) or payload.command_id not in outcomes:
             continue
+        intent = intents.get(payload.command_id)
+        if intent is None:
+            raise Corrupt(
+                f"an answer to {payload.command_id}, which nobody intended",
+                stream=event.stream, seq=event.seq, where=event.place,
+            )  # fmt: skip
         seen = reader.observation(event)
-        answer = _answer(reader, intents[payload.command_id], outcomes[payload.command_id])
+        answer = _answer(reader, intent, outcomes[payload.command_id])
         if isinstance(seen, Shredded) or answer is None:
             shredded.append(event.id)
             continue

@@ -38,7 +38,7 @@ from journal.errors import JournalError
 from journal.layout import Layout, read_format
 from journal.snapshot_check import is_snapshot, verify_snapshot
 from journal.verification import verify_chain
-from reports.replay import first_difference
+from reports.replay import Reparsed, first_difference
 
 _DEFAULT_MODES = ("verify", "redecide")
 _MODES = (*_DEFAULT_MODES, "reparse", "play")
@@ -178,9 +178,12 @@ def _verified(arguments: argparse.Namespace, settings: Settings, path: Path) -> 
     if is_snapshot(path):
         keys = KeyStore(settings.places.keys)
         return verify_snapshot(path, keys=keys, key=key, anchors=anchors)
-    if anchors is None and settings.anchor is not None and arguments.key is None:
-        anchors = [settings.anchor] if own and path == settings.journal else None
-    return verify(path, keys=KeyStore(settings.places.keys), key=key, anchors=anchors)
+    keys = KeyStore(settings.places.keys)
+    if anchors is None and settings.anchor is not None and own and path == settings.journal:
+        # Beside those that were added since: each may know what another has forgotten.
+        recorded = keys.pinned(read_format(Layout(path))).anchors
+        anchors = list(dict.fromkeys([*recorded, str(settings.anchor)]))
+    return verify(path, keys=keys, key=key, anchors=anchors)
 
 
 def _status(verification: Verification) -> Status:
@@ -269,6 +272,8 @@ def _replay(arguments: argparse.Namespace) -> Status:
     if "redecide" in modes and (verification is None or verification.status != "tampered"):
         recomputed = recompute(Reader.open(path), config)
     reparsed = reparse_all(Reader.open(path)) if "reparse" in modes else None
+    if verification is None and modes != ("play",):
+        say("not verified: whether these are the facts that were written says agentops verify")
     if "play" in modes:
         play(Reader.open(path), arguments)
         if path == settings.journal:
@@ -289,8 +294,7 @@ def _replay(arguments: argparse.Namespace) -> Status:
             _tell_recomputed(recomputed, config)
         if reparsed is not None:
             tell_reparsed(reparsed)
-    drifted = reparsed is not None and bool(reparsed.drifts)
-    return Status.NO if drifted else _worst(verification, recomputed)
+    return _worst(verification, recomputed, reparsed)
 
 
 def _path_and_modes(words: list[str], settings: Settings) -> tuple[Path, tuple[str, ...]]:
@@ -323,7 +327,9 @@ def _recomputed_value(recomputed: Recomputed) -> dict[str, object]:
 def _tell_recomputed(recomputed: Recomputed, config: PolicyConfig | None) -> None:
     under = "" if config is None else " under the given policy"
     first = recomputed.first
-    if first is None:
+    if first is None and not recomputed.decisions:
+        print("NOTHING TO RECOMPUTE  no decision is recorded")  # noqa: T201
+    elif first is None:
         print(f"IDENTICAL{under}  {recomputed.decisions} decisions recomputed")  # noqa: T201
     else:
         print(  # noqa: T201
@@ -346,13 +352,24 @@ def _where(recorded: JsonValue, recomputed: JsonValue) -> str:
     return f"\n  they part at {pointer}: {json.dumps(old)} and {json.dumps(new)}"
 
 
-def _worst(verification: Verification | None, recomputed: Recomputed | None) -> Status:
-    """A difference beats what cannot be said, which beats a yes."""
+def _worst(
+    verification: Verification | None, recomputed: Recomputed | None, reparsed: Reparsed | None
+) -> Status:
+    """A difference beats what cannot be said, which beats a yes.
+
+    That nothing was there to be compared proves nothing, unless the journal is shown to be whole.
+    """
     found = [] if verification is None else [_status(verification)]
+    is_whole = verification is not None and verification.status == "intact"
     if recomputed is not None:
         if recomputed.first is not None:
             found.append(Status.NO)
-        elif recomputed.horizon is not None:
+        elif recomputed.horizon is not None or not (recomputed.decisions or is_whole):
+            found.append(Status.CANNOT_SAY)
+    if reparsed is not None:
+        if reparsed.drifts:
+            found.append(Status.NO)
+        elif not (reparsed.compared or is_whole):
             found.append(Status.CANNOT_SAY)
     for status in (Status.NO, Status.CANNOT_SAY):
         if status in found:

@@ -131,7 +131,9 @@ def _anchor(arguments: argparse.Namespace) -> Status:
     settings = settings_for(arguments)
     reader = open_reader(settings)
     place = arguments.place
-    if not place.startswith(("ssh:", "git:")):
+    if not place:
+        raise UsageError("anchor '': name a place: a path, ssh:HOST:PATH or git:FOLDER")
+    if anchor_at(place).place == str(Path(place).absolute()):
         if Path(place).resolve().is_relative_to(reader.layout.root.resolve()):
             raise UsageError(f"anchor {place!r} lies inside the journal; choose a place outside it")
         place = str(Path(place).resolve())

@@ -99,7 +99,10 @@ def reparsed_value(found: Reparsed) -> dict[str, object]:
 def tell_reparsed(found: Reparsed) -> None:
     """For people: what reads otherwise, and what could not be read again."""
     word = "DIFFERS" if found.drifts else "IDENTICAL"
-    print(f"{word}  {found.compared} answers read again")  # noqa: T201
+    if found.compared:
+        print(f"{word}  {found.compared} answers read again")  # noqa: T201
+    else:
+        print("NOTHING TO READ AGAIN  no answer is recorded that can be")  # noqa: T201
     for drift in found.drifts:
         print(  # noqa: T201
             f"  {drift.command} [{drift.event}] {drift.pointer}:"

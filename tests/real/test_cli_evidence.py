@@ -194,3 +194,50 @@ def test_good_links_are_no_yes_and_a_broken_one_is_named(who: User) -> None:
     said = who.run("verify", "--chain", "--json")
     assert said.status == 1
     assert "LINE_CHANGED" in said.json["finding"]
+
+
+def test_an_anchor_that_was_added_is_compared_beside_the_first(who: User, tmp_path: Path) -> None:
+    """Whoever rolls back the journal and one anchor has the other against him."""
+    journal = who.folder / "ops.journal"
+    (first,) = (who.home / ".local/state/agentops/anchors").iterdir()
+    second = tmp_path / "second.jsonl"
+    assert who.run("journal", "anchor", str(second)).status == 0
+    shutil.copytree(journal, tmp_path / "old.journal")
+    shutil.copy(first, tmp_path / "old.jsonl")
+    incident = who.run("incident", "list", "--json").json["incidents"][0]["incident"]
+    assert who.run("incident", "note", incident, "will be rolled back").status == 0
+    assert who.run("verify").status == 0
+    shutil.rmtree(journal)
+    shutil.copytree(tmp_path / "old.journal", journal)
+    shutil.copy(tmp_path / "old.jsonl", first)
+    said = who.run("verify", "--json")
+    assert (said.status, said.json["finding"]["code"]) == (1, "ROLLBACK")
+
+
+@pytest.mark.parametrize("place", ["", "ftp:x", "git:/nonexistent", "ssh:nohost.invalid:/x"])
+def test_a_place_that_keeps_nothing_is_no_anchor(who: User, place: str) -> None:
+    pinned = (who.home / ".config/agentops/keys/journals.json").read_bytes()
+    said = who.run("journal", "anchor", place)
+    assert said.status == 2
+    assert len(said.err.splitlines()) == 1
+    assert (who.home / ".config/agentops/keys/journals.json").read_bytes() == pinned
+    assert not list(who.folder.glob("ftp*"))
+
+
+@pytest.mark.parametrize("mode", ["redecide", "reparse"])
+def test_a_replay_of_nothing_is_no_yes(who: User, mode: str) -> None:
+    for name in ("log", "blob"):
+        shutil.rmtree(who.folder / "ops.journal" / name)
+    said = who.run("replay", mode, str(who.folder / "ops.journal"))
+    assert said.status == 3
+    assert said.out.startswith("NOTHING TO RE")
+    assert "IDENTICAL" not in said.out
+    assert "not verified" in said.err
+
+
+def test_a_key_store_of_another_form_is_named(who: User) -> None:
+    path = who.home / ".config/agentops/keys/journals.json"
+    value = json.loads(path.read_bytes())
+    (identity,) = value
+    path.write_text(json.dumps({identity: {"keys": 5}}))
+    assert str(path) in who.run("verify").refused(2, "keys")
