@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from reports.lint.facts.clauses import Clause
 from reports.lint.facts.clocks import comparison
 from reports.lint.facts.happenings import Happening, World
+from reports.lint.facts.vocabulary import signals_in
 from reports.lint.words import NUMBER_WORDS, family
 
 _WORDS = "|".join(NUMBER_WORDS)
@@ -71,6 +72,8 @@ _NOT_AGAIN = re.compile(
     r"\b(?:again|a second time|twice|once more)\b|\bno second (?:look|listing|check)\b",
     re.IGNORECASE,
 )
+_SUFFICED = re.compile(r"\b(?:enough|suffice[ds]?|sufficient|did it)\b", re.IGNORECASE)
+_SEVERAL = re.compile(r"\binterrupts\b|\b(?:two|both|2) ", re.IGNORECASE)
 _NUMBER_ROOM = 14  # "steps 1,234 to 1,240"
 Answer = tuple[str, str] | None
 
@@ -83,6 +86,7 @@ def aftermath(world: World, clause: Clause) -> Iterator[Answer]:
     yield from _stayed(world, clause)
     yield from _orderly(world, clause)
     yield from _held(world, clause)
+    yield from _enough(world, clause)
     yield from _again(world, clause)
     yield from _progress(world, clause)
     yield from _unchanged(world, clause)
@@ -199,6 +203,22 @@ def _held(world: World, clause: Clause) -> Iterator[Answer]:
             yield ("C12", f"{found['what']}s on record: {seen[-1].get('number')}")
         elif seen:
             yield None
+
+
+def _enough(world: World, clause: Clause) -> Iterator[Answer]:
+    """Whether a signal sufficed: no other went to its process, which is gone."""
+    names = signals_in(clause.text)
+    if _SUFFICED.search(clause.text) is None or len(names) != 1:
+        return
+    sent = [h for h in world.of("signal") if h.get("delivered") is True]
+    pids = {h.get("pid") for h in sent if h.get("signal") in names}
+    ended = [p for p in world.of("process") if p.get("pid") in pids and p.get("gone") is True]
+    others = any(h.get("pid") in pids and h.get("signal") not in names for h in sent)
+    alone = not others and (
+        _SEVERAL.search(clause.text) or all(p.get("signals") == 1 for p in ended)
+    )
+    if ended and bool(alone) == clause.negated:
+        yield ("C12", "other signals followed" if not alone else "no other signal was needed")
 
 
 def _again(world: World, clause: Clause) -> Iterator[Answer]:

@@ -49,6 +49,10 @@ _LATER = re.compile(r"\s*(?:later|afterwards|after that|after this)\b", re.IGNOR
 _NTH = re.compile(
     r"\b(?:first|second|third|last) wait\b(?= (?:was|lasted|took|ended|ran))", re.IGNORECASE
 )
+_IN_FRONT = re.compile(
+    r"\s*(?:by|at|in|on|from|with|of|during) (?:the |its |a |this )?(?:[\w-]+ ){0,4}$",
+    re.IGNORECASE,
+)
 _TOOK = re.compile(r"\b(?:took|lasted|went by|passed)\b", re.IGNORECASE)
 _PAUSED = re.compile(
     r"\b(?:pause|grace|period|wait|interval|timeout|break)s?(?: \w+)? of (?:about |some )?$"
@@ -131,6 +135,8 @@ def _pairs(clause: Clause) -> Iterator[tuple[str, str, str]]:
     found = CONJUNCTION.search(text)
     if found is not None:
         left, right = text[: found.start()], text[found.end() :]
+        if _IN_FRONT.match(left):
+            return  # *by the last reading before the stop* says which reading
         if not left.strip():
             right, _, left = right.partition(",")
         pair = (right, left) if found[1].lower() in _LATER_THAN else (left, right)

@@ -251,15 +251,19 @@ def _sides(
         _chosen(world, quantity, readings, left),
         _chosen(world, quantity, readings, right),
     )
-    if ones is None and others is not None and quantity.kind != "heartbeat":
+    if ones is None and others is not None and quantity.kind not in {"heartbeat", "file"}:
         ones = [h for h in readings if h not in others]
-    if quantity.kind == "file" and ones and others is None:
-        names = {h.get("name") for h in ones}
-        same = [h for h in readings if h.inside and h.get("name") in names]
-        others = [h for h in same if h not in ones]
+    if quantity.kind == "file":
+        ones, others = ones or _besides(readings, others), others or _besides(readings, ones)
     if not ones or not others or set(ones) & set(others):
         return None
     return _values(ones, quantity), _values(others, quantity)
+
+
+def _besides(readings: list[Happening], chosen: list[Happening] | None) -> list[Happening]:
+    """The other readings of the same files."""
+    names = {h.get("name") for h in chosen or ()}
+    return [h for h in readings if h.inside and h.get("name") in names and h not in (chosen or ())]
 
 
 def _values(chosen: Sequence[Happening], quantity: Quantity) -> list[float]:

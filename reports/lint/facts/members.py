@@ -33,6 +33,8 @@ def choices(world: World, clause: Clause, whole: Subject) -> tuple[tuple[Happeni
     victims = tuple(h for h in at_opening if h.get("signalled"))
     sets = (own, victims) if _OF_THE_JOB.search(clause.text) else (at_opening, own, victims)
     fitting = [each for each in sets if len(each) == whole.number]
+    if not fitting and whole.number is not None:
+        fitting = [each for each in sets if len(each) >= whole.number] or [at_opening]
     return tuple(each for each in dict.fromkeys(fitting or sets) if each)
 
 

@@ -51,6 +51,7 @@ _NO_SIGNAL = re.compile(
     r" (?:SIG)?(?:TERM|KILL|INT|HUP|QUIT)\b"
     r"|\b(?:no|without)(?: \w+)? interrupts?\b"
 )
+_NAME = re.compile(r"[a-z]{6,}")
 _DAY_US = 86_400_000_000
 _OTHERS = family("else|nobody|innocent|innocents|bystander*|neighbour*|other process*|others")
 _MOMENT = re.compile(
@@ -112,7 +113,7 @@ def named(world: World, text: str) -> Named:
         ),
         conditions=frozenset(c for c in conditions if _names(c, low)),
         commands=frozenset(c for c in commands if c in low or c.replace("_", " ") in low),
-        roles=frozenset() if pids_in(text) else _roles(world, text),
+        roles=frozenset() if pids_in(text) else _roles(world, text) or _by_name(world, text),
     )
 
 
@@ -124,6 +125,24 @@ def _roles(world: World, text: str) -> frozenset[int]:
         if words.search(text)
     ]
     return frozenset().union(*said) if all(said) else frozenset()
+
+
+def _by_name(world: World, text: str) -> frozenset[int]:
+    """Pids of the bystanders that a text names by a word that only their command line has."""
+    if not isinstance(known := world.memo.get("names"), dict):
+        bags = {
+            (h.get("pid"), h.get("bystander")): set(_NAME.findall(str(h.get("names"))))
+            for h in world.of("process")
+        }
+        known = {
+            word: pid
+            for (pid, bystander), bag in bags.items()
+            for word in bag
+            if bystander and sum(word in other for other in bags.values()) == 1
+        }
+        world.memo["names"] = known
+    said = {known.get(word) for word in _NAME.findall(text.lower())}
+    return frozenset(pid for pid in said if isinstance(pid, int))
 
 
 def role_pids(world: World, role: str) -> frozenset[int]:
@@ -294,7 +313,7 @@ def _processes(
         return tuple(h for h in world.of("process") if h.get("bystander")), True
     if names.pids and not pids_in(text_before(clause.text, deed)):
         return (), False  # the pid is not the one that it is said of
-    if names.pids:
+    if names.pids or (names.roles and all(h.get("bystander") for h in chosen)):
         return chosen, not (momentary and not clause.present)
     if deed.name == "gone":
         return tuple(h for h in chosen if h.get("signalled")), not momentary

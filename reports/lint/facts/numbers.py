@@ -28,6 +28,14 @@ _MODIFIED = family(
     "other|further|more|second|additional|another|such|first|last|next|later|earlier|new"
 )
 _CHOSEN = re.compile(r"\b(?:the|these|those|last|first|next|between) $", re.IGNORECASE)
+_BOUND = re.compile(
+    r"\b(?:passed|past|beyond|above|over|below|under|short of|more than|less than) (?:step )?\d",
+    re.IGNORECASE,
+)
+_ALL_OF = re.compile(r"\b(?:all|altogether|in total)(?: (?:the|of the|these))? $", re.IGNORECASE)
+_IN_ALL = re.compile(
+    r" (?:of|in) (?:the|this) (?:whole )?(?:incident|journal|recovery)\b", re.IGNORECASE
+)
 _PICKED = re.compile(
     r" (?:that|which|for|with|from|between|of|by|on|at|after|before|\w+ (?:seconds?|minutes?) apart"
     r"|(?:a |an |some |about |roughly )?[\w. -]{1,24} (?:apart|later|earlier))\b",
@@ -49,9 +57,10 @@ def named_numbers(world: World, clause: Clause) -> Iterator[tuple[str, str]]:
     given = named(world, clause.text)
     statuses = [] if clause.negated else EXIT.findall(clause.text)
     threads = [str(number_of(word)) for word in _THREADS.findall(clause.text)]
+    steps = () if _BOUND.search(clause.text) else given.steps
     said = (
         ("pid", map(str, given.pids), "no recorded process has pid {}"),
-        ("step", map(str, given.steps), "no recorded reading is at step {}"),
+        ("step", map(str, steps), "no recorded reading is at step {}"),
         ("exit", statuses, "no recorded command ended with status {}"),
         ("threads", threads, "no listed process has {} threads"),
         ("db", _DECIBAN.findall(clause.text), "no recorded weight or lead is {} dB"),
@@ -105,11 +114,10 @@ def _counts(world: World, clause: Clause) -> Iterator[tuple[str, str]]:
 
 def _some_of(text: str, found: re.Match[str]) -> bool:
     """Whether so many are meant as the words around the number pick out, not all there are."""
-    return (
-        re.search(r"\b(?:the|these|those|last|first|next|between) $", text[: found.start()])
-        is not None
-        or _PICKED.match(text[found.end() :]) is not None
-    )
+    before, after = text[: found.start()], text[found.end() :]
+    if _ALL_OF.search(before) or _IN_ALL.match(after):
+        return False
+    return _CHOSEN.search(before) is not None or _PICKED.match(after) is not None
 
 
 def _fails(count: int, than: str, number: int) -> bool:

@@ -56,7 +56,7 @@ _CLIMBED = family("used|tried|needed|climbed|taken|reached|employed|gone through
 _LEFT = family("skipped|left|unused|spared|passed over|held back|left out")
 _FAULTY = family("warning*|error*|traceback*|exception*|failure*|complaint*|nan")
 _CALLED = {
-    "signal_process": family("signals"),
+    "signal_process": family("a signal|signals"),
     "list_processes": family("listings|process listings|process tables|listing"),
     "wait_until": family("waits"),
     "read_heartbeat": family("heartbeats|heartbeat readings|heartbeat reads"),

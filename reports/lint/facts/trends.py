@@ -22,8 +22,8 @@ _UP = family("rose|rise|grew|increased|increase|went up|climbed|higher|faster|ad
 _DOWN = family("fell|fall|dropped|decreased|decrease|went down|sank|lower|slower|down from")
 _BELOW = {"below", "under", "short of"}
 _BOUND = re.compile(
-    r"\b(?:steps?\b[^.;,]{0,14}|advanced |got |gone |went |was |stayed )"
-    r"\b(below|under|short of|above|over|past|beyond) (?:step )?(\d+)\b"
+    r"\b(?:(?:steps?\b[^.;,]{0,14}|advanced |got |gone |went |was |stayed )\b|(?=passed step))"
+    r"(passed|below|under|short of|above|over|past|beyond) (?:step )?(\d+)\b"
     r"(?! ?(?:s|ms|min|M|K|G)\w*\b)",
     re.IGNORECASE,
 )

@@ -158,7 +158,7 @@ AGAIN = family(
 SUPERVISORS = family("wrapper|supervisor|parent|shell script|script|launcher|shell")
 TRAINERS = family("trainer|child|training process")
 _SIGNALLING = re.compile(
-    rf"{_SIGNAL}|\bsignal(?:s|led)?\b|\bCtrl-C\b|\binterrupts?\b", re.IGNORECASE
+    rf"{_SIGNAL}|\bsignal(?:s|led)?\b|\bCtrl-C\b|\binterrupt(?:s|ed)?\b", re.IGNORECASE
 )
 _GONE = family(
     "gone|absent|vanished|disappeared|exited|died|dead|terminated|ended|stopped|missing|went away",

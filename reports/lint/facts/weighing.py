@@ -57,6 +57,10 @@ _FURTHER = re.compile(
     re.IGNORECASE,
 )
 _OF_SOMEBODY = frozenset({"signal", "process"})
+_SUCH = re.compile(
+    r"\b(?:an?|any|no) (?!single|further|second|third|other|more|new)(?!SIG)[a-z-]+ signals?\b",
+    re.IGNORECASE,
+)
 _ONLY_CAN = re.compile(r"\bwill\b.*\bcan\b", re.IGNORECASE)
 _HAD_NOT = re.compile(r"\bhad (?:not|never|n't)\b|\bhadn't\b", re.IGNORECASE)
 _EXISTING = frozenset({"signal", "launch", "deployment"})
@@ -220,6 +224,8 @@ def _deed(world: World, clause: Clause, mention: Mention) -> Iterator[Answer]:
 
 def _denied(world: World, clause: Clause, mention: Mention) -> Iterator[Answer]:
     """Whether what a clause says was not done, was not."""
+    if mention.kind == "signal" and _SUCH.search(clause.text):
+        return  # a signal of which kind, is left open
     several = mention.ends and _more_than_one(mention) and "after" not in clause.text
     then = mention.kind == "process" and _HAD_NOT.search(clause.text) is not None
     if several or then or (mention.kind in _OF_SOMEBODY and _unnamed(world, clause)):

@@ -18,9 +18,10 @@ _FINITE = re.compile(
     re.IGNORECASE,
 )
 _CIRCUMSTANCE = re.compile(
-    r"\b(?:while|when|whenever|as long as|before|after|until|once|by the time)\b[^,;]*$",
+    r"\b(?:while|when|whenever|as long as|before|after|until|once|by the time|would)\b[^,;]*$",
     re.IGNORECASE,
 )
+_OBJECT = re.compile(r" (?:its|the|an?|that|\d)\b", re.IGNORECASE)
 _NOUNED = re.compile(
     r"^\W*(?:state|slate|exit|termination|restart|process|processes|shutdown)\b", re.IGNORECASE
 )
@@ -79,8 +80,8 @@ def _stated(text: str, found: re.Match[str]) -> bool:
     before = text[: found.start()]
     if re.match(r" (?:on|up|through|back)\b", text[found.end() :]):
         return False  # it went on, and was not gone
-    if _CIRCUMSTANCE.search(before):
-        return False  # when something was, not that it was
+    if _CIRCUMSTANCE.search(before) or _OBJECT.match(text[found.end() :]):
+        return False  # when something was; what was finished, not that it is
     if before.endswith(("ended ", "command ")):
         return False  # the word of an outcome, not a state
     as_predicate = re.search(_PREDICATE, before, re.IGNORECASE) is not None
