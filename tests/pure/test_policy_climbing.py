@@ -142,6 +142,7 @@ def test_a_rung_needs_a_lead_or_to_be_right_under_all_that_may_be_so(
     assert step.hypotheses
     if isinstance(action, Close):
         assert action.reason == "process 70: it is in uninterruptible sleep"
+        assert action.resolution == "HANDED_OVER"
         assert action.evidence == incident.view.listed
 
 
