@@ -188,7 +188,15 @@ def test_a_wait_without_bound_does_not_pass() -> None:
 def test_every_guard_is_asked_for_every_act() -> None:
     """Also those that pass are kept with the decision."""
     _, _, decision = later_term()
-    assert [guard.guard for guard in decision.guards] == [name for name, _, _ in GUARDS]
+    asked = [(guard.guard, guard.note) for guard in decision.guards]
+    assert asked == [(name, note) for name, _, note in GUARDS]
+
+
+def test_nobody_is_signalled_before_anything_was_listed() -> None:
+    """Without a table no victim stands in one."""
+    state, now_us, decision = later_term()
+    blind = replace(state, facts=state.facts.without(TABLE))
+    assert {"G1", "G2", "G5", "G7", "G10"} <= failed(blind, now_us, run_of(decision))
 
 
 def recorded(state: PolicyState, decision: Decision, now_us: int) -> PolicyState:

@@ -208,6 +208,23 @@ def test_a_tool_that_tells_nothing_is_asked_once_more_and_no_further() -> None:
     assert told(step_of(fresh, now_us, stopped)) == ("gpu_released", "inconclusive")
 
 
+def test_a_release_of_an_earlier_stop_says_nothing_about_this_one() -> None:
+    """Nor do its single looks, or the memory that was held then."""
+    state, now_us, stopped = base()
+
+    def before(kind: str, verdict: Verdict) -> Judged:
+        return Judged({"kind": kind}, verdict, now_us, 9_000, "earlier")
+
+    free = replace(state, verdicts=(before("gpu_idle", "confirmed"),))
+    assert told(step_of(seen(free, cards(0)), now_us, stopped)) == ("gpu_idle", "confirmed")
+    free = replace(state, verdicts=(before("gpu_released", "confirmed"),))
+    assert told(step_of(free, now_us, stopped)) == ("gpu_status", "probe")
+    held = replace(state, verdicts=(before("gpu_released", "refuted"),))
+    over_us = now_us + job().stop.gpu_release_s * SECOND_US
+    full = seen(held, cards(0, IDLE + 1))
+    assert told(step_of(full, over_us, stopped)) == ("gpu_released", "refuted")
+
+
 def test_each_step_says_what_it_rests_on() -> None:
     """The rule, its words, and the events: what a person reads, and what replay compares."""
     state, now_us, stopped = base()
