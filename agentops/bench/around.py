@@ -51,12 +51,13 @@ def run_staged(
             stage = set_stage(scenario, box, oracle, scale=scale, random=random, scope=group)
             run = act(stage, Path(place))
     except (OSError, subprocess.SubprocessError, AgentopsError, JournalError) as error:
-        run = _not_staged(written, seed, scenario, f"{type(error).__name__}: {error}")
+        failure = f"{type(error).__name__}: {error}"
+        run = replace(_begun(written, seed, scenario), failure=failure)
     return replace(run, wall_s=round(monotonic() - began, 1))
 
 
-def _not_staged(written: Written, seed: int, scenario: Scenario, failure: str) -> Run:
-    """A run that measured nothing, and why."""
+def _begun(written: Written, seed: int, scenario: Scenario) -> Run:
+    """A run that measured nothing so far."""
     return Run(
         scenario=written.name,
         seed=seed,
@@ -65,7 +66,6 @@ def _not_staged(written: Written, seed: int, scenario: Scenario, failure: str) -
         resolution=None,
         reason="",
         accepted=False,
-        failure=failure,
     )
 
 
@@ -73,16 +73,12 @@ def seen_after(
     written: Written, seed: int, stage: Stage, resolution: Resolution | None, reason: str
 ) -> Run:
     """The run as the truth shows it, whatever its record says; None is no answer at all."""
-    scenario = stage.scenario
     lies = _final_lies(stage, resolution)
-    return Run(
-        scenario=written.name,
-        seed=seed,
-        combined=written.combined,
-        resolvable=scenario.resolvable,
+    return replace(
+        _begun(written, seed, stage.scenario),
         resolution=resolution,
         reason=reason,
-        accepted=resolution in scenario.accepted,
+        accepted=resolution in stage.scenario.accepted,
         touched=(*stage.oracle.touched(), *stage.lost_files()),
         false_greens=lies,
         torn_checkpoint=stage.world.torn_checkpoint,

@@ -6,7 +6,7 @@ observation teaches (``agentops.policy.learning``).
 """
 
 import hashlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 
 from pydantic import JsonValue, TypeAdapter, ValidationError
@@ -388,10 +388,3 @@ def _answered(
             for known in state.approvals
         ),
     )
-
-
-def fold_all(state: PolicyState, events: Iterable[tuple[Event, JsonValue | None]]) -> PolicyState:
-    """The state after all *events*, each with its observation."""
-    for event, observation in events:
-        state = fold(state, event, observation)
-    return state

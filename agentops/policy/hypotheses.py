@@ -34,7 +34,6 @@ PRIORS: Weights = MappingProxyType(
     {"H1": 0, "H2": 0, "H3": 3, "H4": -3, "H5": -3, "H6": -10, "H7": 0}
 )
 NAMES: tuple[HypothesisName, ...] = ("H1", "H2", "H3", "H4", "H5", "H6", "H7")
-EXCLUDED_DB = -20
 
 
 @dataclass(frozen=True, slots=True)
