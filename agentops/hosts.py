@@ -85,10 +85,14 @@ class Layer(BaseModel):
 
 
 def _is_word(text: str) -> bool:
-    """Whether it can be an address or a user: printable, no space, no part that DNS cannot ask."""
-    parts = text.removesuffix(".").split(".")
-    fits = all(0 < len(part) <= _LABEL_CHARS for part in parts)
-    return fits and text.isprintable() and not re.search(r"\s", text)
+    """Whether it is one word that can be printed."""
+    return bool(text) and text.isprintable() and not re.search(r"\s", text)
+
+
+def _can_be_asked(address: str) -> bool:
+    """Whether DNS has a question for it: no part is empty or too long."""
+    parts = address.removesuffix(".").split(".")
+    return all(0 < len(part) <= _LABEL_CHARS for part in parts)
 
 
 def fingerprint_of(host_key: str) -> str:
@@ -151,9 +155,10 @@ class Host(BaseModel):
             raise ValueError(f"name {self.name!r} must be letters, digits, dot, dash, underscore")
         if self.transport == "ssh" and (not self.address or self.address.startswith("-")):
             raise ValueError(f'host {self.name} has no address: write address = "HOST or IP"')
-        for name, value in (("address", self.address), ("user", self.user)):
-            if self.transport == "ssh" and not _is_word(value):
-                raise ValueError(f"host {self.name}: {name} {value!r} is no name or number")
+        if self.transport == "ssh" and not (_is_word(self.address) and _can_be_asked(self.address)):
+            raise ValueError(f"host {self.name}: address {self.address!r} is no name or number")
+        if self.transport == "ssh" and not _is_word(self.user):
+            raise ValueError(f"host {self.name}: user {self.user!r} is no name")
         if any(not _LABEL.fullmatch(label) for label in self.labels):
             raise ValueError(f"host {self.name}: labels are letters, digits and . _ = -")
         for line in (*self.host_ca, *([] if self.host_key is None else [self.host_key])):
