@@ -157,7 +157,7 @@ MACHINE = (
         "root",
         "R1",
         ".incomplete",
-        r"\S+\.incomplete\b.*\b(?:stall|not growing|no progress|timed out)",
+        r"\S\.incomplete\b.{0,200}\b(?:stall|not growing|no progress|timed out)",
         "a download stands still",
         "its bytes over a minute; the same with HF_HUB_DISABLE_XET=1",
         "that the network is down",

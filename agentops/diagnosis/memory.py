@@ -70,7 +70,7 @@ MEMORY = (
         "R1",
         "reserved by pytorch but unallocated",
         _OOM
-        + r".*total capacity of (?P<total>[\d.]+) (?P<total_unit>[KMG]iB).*?"
+        + r".{0,300}total capacity of (?P<total>[\d.]+) (?P<total_unit>[KMG]iB).{0,600}?"
         + r"(?P<idle>[\d.]+) (?P<idle_unit>[KMG]iB) is reserved by PyTorch but unallocated",
         "the allocator's memory is fragmented",
         "reserved minus allocated above a fifth of the card",

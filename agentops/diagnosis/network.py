@@ -77,7 +77,7 @@ NETWORK = (
         "R2",
         "connection closed by|socket recv failed|or there was a network error|ncclremoteerror"
         "|got completion from peer|socketimpl|distnetworkerror|got error:",
-        r"NCCL WARN .*(?:Connection closed by remote peer|[Ss]ocket recv failed)"
+        r"NCCL WARN .{0,200}(?:Connection closed by remote peer|[Ss]ocket recv failed)"
         r"|\bConnection closed by remote peer \S+<\d+>"
         r"|socketProgress: Connection closed by remote peer"
         r"|\bSocket recv failed\b"

@@ -14,11 +14,13 @@ from dataclasses import dataclass, field
 _STEP = re.compile(
     r"(?:(?<![a-zA-Z])(?:global_?)?[Ss]tep|\b[Ii]ter(?:ation)?)['\"]?[=: ]\s*(?P<at>\d{1,15})"
 )
-_EPOCH = re.compile(r"['\"](?:train_)?loss['\"]: .*['\"]epoch['\"]: (?P<at>\d{1,9}(?:\.\d{1,9})?)")
-_BAR = re.compile(r"(?P<what>[^|%]*?):?\s*\d{1,3}%\|[^|]*\|\s*(?P<at>\d{1,12})/\d+\s+\[[\d:]+<")
+_EPOCH = re.compile(
+    r"['\"](?:train_)?loss['\"]: .{0,400}['\"]epoch['\"]: (?P<at>\d{1,9}(?:\.\d{1,9})?)"
+)
+_BAR = re.compile(r"%\|[^|]*\|\s*(?P<at>\d{1,12})/\d+\s+\[[\d:]+<")
 _FRACTION = re.compile(r"(?<![\d/.])(?P<at>\d{1,12})/\d{1,12}(?![\d/.])")
 _EPOCH_WORD = re.compile(r"(?i)\bepoch\W{0,3}(?P<at>\d{1,9})\b")
-_JOB = re.compile(r"(?i)\b(?:epoch|train|step|iter|fit)|^\s*$")
+_JOB = re.compile(r"(?i)\b(?:epoch|train|step|iter|fit)|^[\s\d]*$")
 # Literals of which a line that tells progress holds one; with the first, most lines are decided.
 LITERALS = (b"step", b"Step", b"iter", b"Iter", b"epoch", b"%|", b"loss", b"Loss")
 _WORDS = tuple(literal.decode() for literal in LITERALS)
@@ -62,7 +64,7 @@ def told_by(text: str) -> Told | None:
         found = pattern.search(text)
         if found is None:
             continue
-        if kind == "bar" and not (_JOB.search(found["what"]) or "loss" in text):
+        if kind == "bar" and not (_JOB.search(text[: found.start()]) or "loss" in text):
             continue
         return Told(kind, float(found["at"]))
     return _told_with_loss(text) if "loss" in text or "Loss" in text else None

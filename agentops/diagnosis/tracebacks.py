@@ -22,10 +22,9 @@ HEADER = "Traceback (most recent call last)"
 NEEDLE = b"traceback (most recent call last)"
 _FRAME = re.compile(r'^\s*File "(?P<file>[^"]+)", line \d+(?:, in (?P<where>\S+))?')
 _BOXED_FRAME = re.compile(r"^\s*(?P<file>\S+\.py):\d+ in (?P<where>\S+)")
-_END = re.compile(r"^(?P<type>[A-Za-z_][\w.]*)(?:$|: ?|\()")
+_END = re.compile(r"^(?P<module>(?:\w{1,80}\.){0,12})(?P<type>[A-Za-z_]\w{0,80})(?:$|: ?|\()")
 _TYPE = re.compile(
-    r"\w\.(?:\w+\.)*[A-Z]\w*$|(?i:error|timeout)$"
-    r"|(?:Exception|Interrupt|Exit|Fail(?:ed|ure)|Fault|Violation|Warning)$"
+    r"(?i:error|timeout)$|(?:Exception|Interrupt|Exit|Fail(?:ed|ure)|Fault|Violation|Warning)$"
 )
 _CAUSED = "The above exception was the direct cause of the following exception"
 _DURING = "During handling of the above exception, another exception occurred"
@@ -182,8 +181,8 @@ class Tracebacks:
             return chain
         shown = line.text.strip() if chain.mark.quoted else line.text.rstrip()
         ended = None if shown[:1] in {" ", "\t"} else _END.match(shown)
-        if ended is not None and _TYPE.search(ended["type"]) and chain.frames:
-            chain.end(shown, ended["type"].rpartition(".")[2], line.number)
+        if ended is not None and chain.frames and _names_exception(ended):
+            chain.end(shown, ended["type"], line.number)
         elif line.number - chain.begun > _LINES_MAX:
             self._now.pop((chain.rank, chain.prefix), None)
         return chain
@@ -197,3 +196,9 @@ class Tracebacks:
             return chain
         message = since <= 1 or (line.text[:1] in {" ", "\t"} and since <= _MESSAGE_WITHIN)
         return chain if message else None
+
+
+def _names_exception(ended: re.Match[str]) -> bool:
+    """By its ending, or a class of some module: other lines may stand between the frames."""
+    named = ended["module"] != "" and ended["type"][:1].isupper()
+    return named or _TYPE.search(ended["type"]) is not None

@@ -1,6 +1,7 @@
 """Whole logs as they come: the first root, what follows it, and what is no failure at all."""
 
 import json
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -276,6 +277,17 @@ def test_a_bar_that_begins_again_is_no_new_start() -> None:
 def test_other_counters_are_no_progress(line: str) -> None:
     """Loading, rates and plurals."""
     assert told_by(line) is None
+
+
+@pytest.mark.parametrize(
+    "line", ["a." * 4_000, "error: " * 1_100, "100%|" * 1_600, "1/" * 4_000 + " loss", '"' * 8_000]
+)
+def test_a_hostile_line_costs_no_more_than_its_length(line: str) -> None:
+    """Patterns that try every pair of places would take seconds for each of these."""
+    data = (uncaught(line) * 3 + "no such error\n").encode()
+    began = time.process_time()
+    diagnose([data])
+    assert time.process_time() - began < 2
 
 
 def test_memory_is_bounded_whatever_the_number_of_tracebacks() -> None:
