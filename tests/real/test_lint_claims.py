@@ -11,6 +11,7 @@ from reports import build_report, render_html, render_line, render_markdown
 from reports.lint import Finding, lint
 from reports.lint.findings import Ground
 from reports.lint.record import record
+from reports.model import Depth
 from tests.support.mutations import OPERATORS
 from tests.support.retold import retell
 
@@ -105,6 +106,17 @@ def test_our_short_reports_have_no_finding_with_or_without_their_head(
         for page in (render_markdown(report), render_html(report), render_line(report)):
             assert lint(page, reader, ground=ground) == ()
             assert objections(headless(page), (reader, ground)) == []
+
+
+@pytest.mark.parametrize("depth", ["incident", "command"])
+@pytest.mark.parametrize("name", ["none", "ignores-interrupt"])
+def test_our_whole_reports_on_recorded_incidents_have_no_finding(
+    name: str, depth: Depth, told: dict[str, tuple[Reader, Ground]]
+) -> None:
+    reader, ground = told[name]
+    report = build_report(reader, depth=depth)
+    for page in (render_markdown(report), render_html(report)):
+        assert lint(page, reader, ground=ground) == ()
 
 
 def test_no_sentence_of_a_whole_report_is_objected_to_without_its_head(
