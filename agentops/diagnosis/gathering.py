@@ -129,7 +129,7 @@ class Gathered:
         for chain in unknown:
             asked = self._interrupted_before(chain.mark)
             if not asked and not (chain.mark.handled and not chain.mark.fatal):
-                self._count_unknown(unknown)
+                self._count_unknown(unknown, self._tracebacks.dropped)
                 found[UNKNOWN.id] = LineMatch(UNKNOWN.id, chain.line, chain.rank, chain.text)
                 break
         return found
@@ -160,8 +160,8 @@ class Gathered:
             if chain.kind and not (chain.known or chain.ignored or chain.asked)
         ]
 
-    def _count_unknown(self, chains: Sequence[Chain]) -> None:
-        self.count[UNKNOWN.id] = len(chains)
+    def _count_unknown(self, chains: Sequence[Chain], dropped: int = 0) -> None:
+        self.count[UNKNOWN.id] = len(chains) + dropped
         ranks = {chain.rank for chain in chains if chain.rank is not None}
         self.ranks[UNKNOWN.id] = ranks
 

@@ -104,6 +104,7 @@ class Tracebacks:
         self._now: dict[tuple[int | None, str], Chain] = {}
         self._ignored_at: dict[int | None, int] = {}
         self.chains: list[Chain] = []
+        self.dropped = 0
 
     @property
     def waiting(self) -> bool:
@@ -168,7 +169,8 @@ class Tracebacks:
                 for kept in self.chains
                 if not (kept.known or kept.ignored or self._marks.outlived(kept.mark))
             ]
-            self.chains = told[: _KEPT - 1]
+            self.chains = told[: _KEPT // 2]
+            self.dropped += len(told) - len(self.chains)
         self.chains.append(chain)
 
     def _inside(self, chain: Chain, line: LogLine) -> Chain | None:
