@@ -203,19 +203,16 @@ def _counts(
 def _times(world: World, left: str, right: str) -> tuple[list[float], list[float]] | None:
     """How long two things took: the incident, the n-th wait."""
     if _WAIT.search(left) and _ORDINAL.search(left) and _ORDINAL.search(right):
-        waits = [w for w in world.of("wait") if w.inside]
-        return _neighbours(waits, left, right)
+        return _second_and_first(world)
     ones, others = _took(world, left), _took(world, right)
     return (ones, others) if ones and others else None
 
 
-def _neighbours(
-    waits: Sequence[Happening], left: str, right: str
-) -> tuple[list[float], list[float]] | None:
-    """The first and second of several waits; which two that follow each other, is not said."""
-    del left, right
+def _second_and_first(world: World) -> tuple[list[float], list[float]] | None:
+    """What the second and the first wait took; of more than two it is not said which are meant."""
+    waits = [w for w in world.of("wait") if w.inside]
     took = [float(ms) for w in waits if isinstance(ms := w.get("elapsed_ms"), int)]
-    return (took[1:], took[:-1]) if len(took) == 2 else None  # noqa: PLR2004  (two waits in all)
+    return (took[1:], took[:1]) if len(took) == 2 else None  # noqa: PLR2004  (a first, a second)
 
 
 def _took(world: World, text: str) -> list[float]:

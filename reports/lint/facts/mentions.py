@@ -16,7 +16,6 @@ from reports.lint.facts.vocabulary import (
     RESUMED_AT,
     STEPS,
     SUPERVISORS,
-    THINGS,
     TRAINERS,
     Deed,
     naming,
@@ -359,6 +358,3 @@ def ordinal(text: str, chosen: tuple[Happening, ...]) -> tuple[Happening, ...]:
         return chosen
     place = _NUMBER_WORD[found[1].lower()]
     return (chosen[place],) if place < len(chosen) else chosen
-
-
-THINGS_BY_KIND = {thing.kind: thing for thing in THINGS}

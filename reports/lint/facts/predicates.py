@@ -35,7 +35,6 @@ _HOLDING = re.compile(
     r"|without|lack\w*|saw|with)\b(?P<object>.*)",
     re.IGNORECASE,
 )
-_EMPTY = family("no trainer|no member|no members|no process of the job|none of the|neither")
 _CLEAN = family("clean|empty|clear")
 _NO_OBJECT = re.compile(r"^\s*(?:no|neither|none|not a|not any)\b|^\s*nothing\b", re.IGNORECASE)
 _LACKS = re.compile(r"\b(?:without|lack\w*)\b", re.IGNORECASE)

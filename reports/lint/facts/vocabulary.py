@@ -122,8 +122,6 @@ _OTHERS = family(
 )
 _LOOK = family("listing|listings|process table*|table|tables|process list*")
 _COMMANDS = family("command|commands|probe|probes")
-_CHECK = family("check|checks|verdict|verdicts|condition|wait|waits")
-_RESOLVED = re.compile(RESOLUTIONS.pattern)
 _WAITS = family("wait|waits|waited|timeout")
 
 _LOOKED = re.compile(

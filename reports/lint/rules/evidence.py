@@ -28,9 +28,6 @@ _NOUNED = re.compile(
 _LISTING = re.compile(
     r"\b(?:list\w*|output|rows?|process\w*|capture\w*|story|picture)\b", re.IGNORECASE
 )
-_GENERAL = re.compile(
-    r"\b(?:if|when|unless|would|can|could|may|might|whether|should)\b", re.IGNORECASE
-)
 _AT_PRESENT = re.compile(r"\b(?:is|are) (?:\w+ ){0,2}?\w+ing now\b", re.IGNORECASE)
 _ASIDE = re.compile(r"\b(?:rather than|instead of|not) (?:an? )?[\w-]+(?: one)?\b", re.IGNORECASE)
 _IS_SO = re.compile(
