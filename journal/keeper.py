@@ -16,7 +16,7 @@ from journal.index import IndexWriter
 from journal.writer import Journal
 
 INDEX_EVERY_MS = 50  # with a batch of some 25 ms, a row is there within a quarter of a second
-_SHARE = 2  # it rests twice as long as it worked: a third of a core at most, while events come
+_SHARE = 1  # it rests as long as it worked: half a core at most, and a fifth where it is idle
 HEARTBEAT_EVERY_MS = 60_000
 
 
