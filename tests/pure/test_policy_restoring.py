@@ -299,6 +299,21 @@ def test_a_repair_that_is_twice_not_in_place_is_a_persons_matter() -> None:
     assert closed.because[0].rule == "G7"
 
 
+def test_a_stop_file_is_no_try_of_a_repair() -> None:
+    """Both are deployments, of different files."""
+    rungs: list[JsonValue] = ["request", "interrupt", "terminate", "kill"]
+    config = rules({"stop": {"rungs": rungs, "request_file": "/job/stop"}})
+    host = Host(rows=(row(70),), beat=beat(70, 10), sha256=OLD_SHA256)
+    incident = Incident(host, goal="recover", config=config)
+    incident.until("deploy_files")
+    incident.done({"deployed": True})
+    incident.host = replace(host, rows=(), beat=beat(70, 10, state="stopped"))
+    for _ in range(2):
+        incident.until("deploy_files")
+        incident.done({"deployed": True})
+    incident.until("close HANDED_OVER")
+
+
 def test_a_deployment_that_was_never_sent_is_no_try() -> None:
     """Nothing happened, so nothing is learned from it; one whose answer was lost is one."""
     incident = stopped(running(sha256=OLD_SHA256))
