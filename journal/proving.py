@@ -5,18 +5,20 @@ proof away from the journal (the verifiers in ``journal/bundle_files``).
 """
 
 from dataclasses import dataclass
+from itertools import islice
 
 from journal.envelope import Event
-from journal.errors import EventNotFound
+from journal.errors import EventNotFound, SealContradicted
 from journal.events import JsonObject
 from journal.layout import Layout
 from journal.lines import leaf_hash
 from journal.merkle import Tree
-from journal.notes import parse_note
+from journal.notes import Checkpoint, parse_note
 from journal.reader import Reader
-from journal.seals import read_notes, stream_origin
+from journal.seals import StoredNote, read_notes, stream_origin
 from journal.segments import stream_lines
 
+_SEALED = b'"kind":"sealed"'
 
 @dataclass(frozen=True, slots=True)
 class Proof:
@@ -62,22 +64,34 @@ def sealed_tree(layout: Layout, journal_id: str, stream: str) -> SealedTree:
 
     Raises:
         EventNotFound: The stream has no seal.
+        SealContradicted: The seal is over other events, or the seals that the log tells of are not
+            there: no proof would hold.
     """
     origin = stream_origin(journal_id, stream)
-    best: tuple[int, str] | None = None
+    best: tuple[Checkpoint, StoredNote] | None = None
     for stored in read_notes(layout.seals):
         checkpoint = parse_note(stored.note)
-        if not isinstance(checkpoint, str) and checkpoint.origin == origin:
-            best = max(best or (0, ""), (checkpoint.size, stored.note))
+        if isinstance(checkpoint, str) or checkpoint.origin != origin:
+            continue
+        if best is None or checkpoint.size >= best[0].size:
+            best = checkpoint, stored
     if best is None:
+        if any(_SEALED in line.line for line in stream_lines(layout, stream)):
+            raise SealContradicted(
+                "the log tells of seals that are not there",
+                stream=stream, seq=0, where=layout.seals.name,
+            )  # fmt: skip
         raise EventNotFound(f"stream {stream} has no seal; run: agentops journal seal")
-    size, note = best
-    leaves: list[bytes] = []
-    for stored_line in stream_lines(layout, stream):
-        if len(leaves) == size:
-            break
-        leaves.append(leaf_hash(stored_line.line))
-    return SealedTree(stream, note, Tree(leaves))
+    signed, stored = best
+    lines = islice(stream_lines(layout, stream), signed.size)
+    tree = Tree([leaf_hash(line.line) for line in lines])
+    if (tree.size, tree.root) != (signed.size, signed.root):
+        raise SealContradicted(
+            f"the log no longer fits the seal over {signed.size} events",
+            stream=stream, seq=min(tree.size, signed.size - 1),
+            where=f"{layout.seals.name} line {stored.number}",
+        )  # fmt: skip
+    return SealedTree(stream, stored.note, tree)
 
 
 def prove(reader: Reader, event: Event) -> Proof:

@@ -22,7 +22,15 @@ from journal.errors import (
     Refused,
     SegmentDamaged,
 )
-from journal.events import Heartbeat, KeyRotated, Redacted, Sealed, SegmentStarted, SessionStarted
+from journal.events import (
+    Heartbeat,
+    KeyRotated,
+    Redacted,
+    SealAnchored,
+    Sealed,
+    SegmentStarted,
+    SessionStarted,
+)
 from journal.findings import Code, Copy, Finding, Remark
 from journal.following import entry_of
 from journal.layout import Layout
@@ -58,6 +66,7 @@ class StreamCheck:
         redacted: (event id, attachment) that a ``redacted`` event names.
         idems: Idempotency keys and where they stand.
         ledger: The rules over this stream alone; its open intents are in doubt.
+        latest: The latest wall clock (microseconds UTC) of an event, and its seq.
     """
 
     stream: str
@@ -68,6 +77,8 @@ class StreamCheck:
     finding: Finding | None = None
     remarks: list[Remark] = field(default_factory=list)
     seals_claimed: list[tuple[int, Sealed]] = field(default_factory=list)
+    anchors_claimed: list[SealAnchored] = field(default_factory=list)
+    latest: tuple[int, int] = (0, 0)
     rotations: list[KeyRotated] = field(default_factory=list)
     shredded: dict[tuple[str, str], int] = field(default_factory=dict)
     redacted: set[tuple[str, str]] = field(default_factory=set)
@@ -192,6 +203,8 @@ class StreamChecker:
                     self._found("SEGMENT_CHANGED", previous.name, "its digest is another one")
             case Sealed():
                 check.seals_claimed.append((event.seq, said))
+            case SealAnchored():
+                check.anchors_claimed.append(said)
             case KeyRotated():
                 check.rotations.append(said)
             case Redacted():
@@ -203,6 +216,7 @@ class StreamChecker:
             text = f"the wall clock went back by {back_ms} ms; the order is that of seq"
             check.remarks.append(Remark("CLOCK_WENT_BACK", check.stream, event.seq, text))
         self._clock_us = event.ts_us
+        check.latest = max(check.latest, (event.ts_us, event.seq))
         self._check_gap(event)
 
     def _check_gap(self, event: Event) -> None:

@@ -12,8 +12,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
 
+from journal.anchor_check import shortfalls
 from journal.anchors import Anchor, AnchorFailed, anchor_at
 from journal.chain_check import chain_finding
+from journal.clock import Clock
 from journal.errors import KeyUnusable
 from journal.findings import Finding, Ranges, Remark
 from journal.index_check import IndexCheck, IndexReader, comparing, judge
@@ -26,6 +28,7 @@ from journal.notes import PublicKey, open_note
 from journal.seals import read_notes, stream_origin
 from journal.stream_check import StreamCheck, StreamChecker
 
+_AHEAD_US = 300_000_000  # clocks of machines that each keep time differ by seconds
 Status = Literal["intact", "unanchored", "unsealed", "tampered"]
 
 
@@ -58,12 +61,13 @@ def verify(
     key: str | None = None,
     anchors: Sequence[Path | str] | None = None,
     outputs: bool = True,
+    clock: Clock | None = None,
 ) -> Verification:
     """Check a journal's folder.
 
     key is a pinned public line and beats the key store; anchors are places (``journal.anchors``)
     and beat the recorded ones. Without any key no seal counts. outputs False leaves the blobs
-    unread.
+    unread. By the clock an event from the future is remarked.
 
     Raises:
         NotAJournal: No journal is at the path.
@@ -76,7 +80,8 @@ def verify(
     places = pinned.anchors if anchors is None else tuple(anchors)
     # Notes first: whatever they cover is in the log that is read after them.
     seals = NoteFile("seals", layout.seals.name, tuple(read_notes(layout.seals)))
-    anchored, remarks = _read_anchors([anchor_at(str(place)) for place in places])
+    sinks = [anchor_at(str(place)) for place in places]
+    anchored, remarks = _read_anchors(sinks)
     sizes = sizes_claimed([seals, *anchored], journal_id)
     if not trusted:
         remarks.append(Remark("NO_KEY", None, None, "no trusted key is known: seals count nothing"))
@@ -90,12 +95,28 @@ def verify(
         finding = _with_index(finding, ranges, compared, index)
     remarks += [remark for check in checks.values() for remark in check.remarks]
     remarks += judging.remarks
+    remarks += shortfalls(layout, journal_id, sinks, anchored, checks)
+    if clock is not None:
+        remarks += _from_the_future(checks, clock)
     status = status_of(finding, ranges)
     lines = tuple(one.line for one in judging.trusted)
     in_doubt = (
         () if finding else tuple(one for c in checks.values() for one in c.ledger.open.values())
     )
     return Verification(journal_id, status, ranges, finding, tuple(remarks), lines, in_doubt)
+
+
+def _from_the_future(checks: Mapping[str, StreamCheck], clock: Clock) -> list[Remark]:
+    """Events that are dated later than now: some clock, then or here, is wrong."""
+    now_us = clock.wall_us()
+    remarks: list[Remark] = []
+    for stream, check in checks.items():
+        ts_us, seq = check.latest
+        if ts_us > now_us + _AHEAD_US:
+            ahead_s = (ts_us - now_us) // 1_000_000
+            text = f"dated {ahead_s} s later than this machine's clock; the order is that of seq"
+            remarks.append(Remark("CLOCK_AHEAD", stream, seq, text))
+    return remarks
 
 
 def verify_chain(path: Path) -> tuple[int, Finding | None]:

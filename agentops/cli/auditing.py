@@ -28,15 +28,12 @@ from agentops.cli.playing import (
 from agentops.cli.policies import read_policy_file
 from agentops.cli.printing import emit, say
 from agentops.cli.status import Status
+from agentops.cli.trusting import name_of, trusted, verified
 from agentops.config import Settings
 from agentops.errors import UsageError
 from agentops.policy import PolicyConfig, Recomputed, recompute
-from journal import KeyStore, Reader, Verification, verify
-from journal.anchors import FileAnchor
+from journal import KeyStore, Reader, Verification
 from journal.bundle_check import bundled_journal, is_bundle, verify_bundle
-from journal.errors import JournalError
-from journal.layout import Layout, read_format
-from journal.snapshot_check import is_snapshot, verify_snapshot
 from journal.verification import verify_chain
 from reports.replay import Reparsed, first_difference
 
@@ -78,7 +75,7 @@ def _verify(arguments: argparse.Namespace) -> Status:
         return _verify_bundle(arguments, settings, path)
     if arguments.chain:
         return _verify_chain(arguments, path)
-    verification = _verified(arguments, settings, path)
+    verification = verified(settings, path, key=arguments.key, anchors=arguments.anchor)
     doubtful = verification.in_doubt
     if arguments.json:
         emit(
@@ -118,72 +115,31 @@ def _verify_bundle(arguments: argparse.Namespace, settings: Settings, path: Path
     """A bundle is judged by a key and anchors from outside it, here from this user's key store."""
     name = bundled_journal(path)
     pinned = KeyStore(settings.places.keys).pinned(name)
-    own = name == _name_of(settings.keyed or settings.journal)
-    key = _trusted(arguments, settings, own=own) or (pinned.keys[-1].line if pinned.keys else None)
+    own = name == name_of(settings.keyed or settings.journal)
+    key = trusted(arguments.key, settings, own=own) or (
+        pinned.keys[-1].line if pinned.keys else None
+    )
     if key is None:
         raise UsageError(f"{path}: no key of this bundle's journal is known here; give --key LINE")
     known = [Path(place) for place in pinned.anchors if Path(place).is_file()]
     found = verify_bundle(path, key=key, anchors=arguments.anchor or known)
     if arguments.json:
-        emit({"status": found.status, "events": found.events, "finding": found.finding})
+        emit(
+            {
+                "status": found.status,
+                "events": found.events,
+                "incident": found.incident,
+                "finding": found.finding,
+            }
+        )
     else:
-        print(f"{found.status.upper()}  {found.events} events of a bundle")  # noqa: T201
+        of = "a bundle" if found.incident is None else f"a bundle about incident {found.incident}"
+        print(f"{found.status.upper()}  {found.events} events of {of}")  # noqa: T201
         if found.finding is not None:
             print(f"  {found.finding}")  # noqa: T201
     if found.status == "intact":
         return Status.YES
     return Status.NO if found.status == "tampered" else Status.CANNOT_SAY
-
-
-def _key(arguments: argparse.Namespace, settings: Settings) -> str | None:
-    given: str | None = settings.journal_key if arguments.key is None else arguments.key
-    if given is None or not Path(given).is_file():
-        return given
-    try:
-        return Path(given).read_text(encoding="utf-8").strip()
-    except UnicodeDecodeError:
-        raise UsageError(f"--key {given}: holds no key line; it is no UTF-8 text") from None
-
-
-def _trusted(arguments: argparse.Namespace, settings: Settings, *, own: bool) -> str | None:
-    """The key that was given; else the one that the settings pin, for their own journal alone."""
-    return _key(arguments, settings) if own or arguments.key is not None else None
-
-
-def _is_own(settings: Settings, path: Path) -> bool:
-    """Whether *path* is the journal that the settings pin a key for, or says that it is a copy."""
-    mine = settings.keyed or settings.journal
-    name = _name_of(path)
-    return path.resolve() == mine.resolve() or (name is not None and name == _name_of(mine))
-
-
-def _name_of(path: Path) -> str | None:
-    """The id of the journal at *path*; None where none is there."""
-    try:
-        return read_format(Layout(path))
-    except JournalError:
-        return None
-
-
-def _verified(arguments: argparse.Namespace, settings: Settings, path: Path) -> Verification:
-    own = is_snapshot(path) or _is_own(settings, path)
-    key = _trusted(arguments, settings, own=own)
-    for anchor in arguments.anchor or ():
-        if not anchor.is_file():
-            raise UsageError(f"--anchor {anchor}: no such file")
-        notes = FileAnchor(anchor).notes()
-        if notes and all(note.fault for note in notes):
-            raise UsageError(f"--anchor {anchor}: holds no anchor; give the file of copied seals")
-    anchors = arguments.anchor
-    if is_snapshot(path):
-        keys = KeyStore(settings.places.keys)
-        return verify_snapshot(path, keys=keys, key=key, anchors=anchors)
-    keys = KeyStore(settings.places.keys)
-    if anchors is None and settings.anchor is not None and own and path == settings.journal:
-        # Beside those that were added since: each may know what another has forgotten.
-        recorded = keys.pinned(read_format(Layout(path))).anchors
-        anchors = list(dict.fromkeys([*recorded, str(settings.anchor)]))
-    return verify(path, keys=keys, key=key, anchors=anchors)
 
 
 def _status(verification: Verification) -> Status:
@@ -267,7 +223,11 @@ def _replay(arguments: argparse.Namespace) -> Status:
     if "play" not in modes and (unused := play_options(arguments)):
         raise UsageError(f"{unused}: is for the mode play; add play, or leave it out")
     config = None if arguments.policy is None else read_policy_file(arguments.policy)
-    verification = _verified(arguments, settings, path) if "verify" in modes else None
+    verification = (
+        verified(settings, path, key=arguments.key, anchors=arguments.anchor)
+        if "verify" in modes
+        else None
+    )
     recomputed = None
     if "redecide" in modes and (verification is None or verification.status != "tampered"):
         recomputed = recompute(Reader.open(path), config)

@@ -7,11 +7,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from agentops.cli.printing import is_text
+from agentops.cli.printing import is_text, one_line, say
 from agentops.config import Settings, load_settings
 from agentops.errors import UsageError
 from journal import Actor, Journal, JournalError, KeyStore, NewEvent, Reader, SystemClock
 from journal import Settings as JournalSettings
+from journal.errors import Corrupt
 from journal.events import JournalRead
 from journal.keeper import Keeper
 from journal.layout import Layout, read_format
@@ -145,13 +146,16 @@ def open_reader(settings: Settings) -> Reader:
 def record_reading(settings: Settings, purpose: str, query: str) -> None:
     """Leave a ``journal_read`` event: looking is part of the record, where it can be written.
 
-    A copy on read-only ground, or a journal whose chain is broken, is read without one.
+    A copy on read-only ground is read without one. So is a journal that is not what was signed of
+    it, or whose chain is broken; that is said, for what was shown may be anybody's words.
     """
     if not os.access(settings.journal, os.W_OK):
         return
     try:
         with open_journal(settings) as journal:
             journal.append(NewEvent(JournalRead(purpose=purpose, query=query)))
+    except Corrupt as error:
+        say(f"agentops: not verified, and this reading not recorded: {one_line(str(error))}")
     except JournalError:
         return
 

@@ -18,6 +18,7 @@ from agentops.cli.context import (
 )
 from agentops.cli.printing import emit, say
 from agentops.cli.status import Status
+from agentops.cli.trusting import is_tampered
 from agentops.cli.values import words
 from agentops.errors import UsageError
 from journal import KeyStore, Reader
@@ -84,6 +85,8 @@ def _export(arguments: argparse.Namespace) -> Status:
     incident = resolve_incident(reader, arguments.incident)
     if arguments.output.exists():
         raise UsageError(f"--output {arguments.output}: something is there already")
+    if is_tampered(settings, "exported"):
+        return Status.NO
     record_reading(settings, "export", incident)
     if arguments.format == "audit-trail":
         return _export_trail(arguments, reader, incident)
@@ -171,6 +174,8 @@ def _prove(arguments: argparse.Namespace) -> Status:
     settings = settings_for(arguments)
     reader = open_reader(settings)
     event = reader.event(arguments.event)
+    if is_tampered(settings, "proved"):
+        return Status.NO
     proof = prove(reader, event)
     record_reading(settings, "prove", event.id)
     emit({"event": event.id, "leaf": event.leaf, "proof": proof.value, "note": proof.note})

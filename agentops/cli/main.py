@@ -18,6 +18,7 @@ from agentops.cli.printing import is_text, one_line
 from agentops.cli.status import Status
 from agentops.errors import AgentopsError, UsageError
 from journal import JournalError
+from journal.errors import SealContradicted
 
 # Which module of this package adds which commands. Only the module of the command that was typed
 # is imported: SSH, DuckDB and templates take longer to load than most commands take to run.
@@ -95,6 +96,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         _require_text(arguments)
         status = arguments.run(arguments)
         sys.stdout.flush()
+    except SealContradicted as error:
+        sys.stderr.write(f"agentops: {one_line(str(error))}\n")
+        return Status.NO
     except (AgentopsError, JournalError) as error:
         sys.stderr.write(f"agentops: {one_line(str(error))}\n")
         return Status.USAGE

@@ -14,6 +14,7 @@ from journal.bookmark import read_bookmark, write_bookmark
 from journal.errors import SealContradicted
 from journal.lines import canonical, leaf_hash, parse
 from journal.merkle import Frontier
+from journal.proving import prove
 from journal.seals import Head, read_notes, seal_note
 from tests.support.journals import Place, intended, note, seeded, twenty_events
 
@@ -245,3 +246,17 @@ def test_a_rotated_key_still_vouches_for_what_it_signed(place: Place) -> None:
     assert len(names) == 2
     place.put_lines(changed(kept))
     refuse(place)
+
+
+def test_a_proof_is_of_the_tree_that_was_signed_or_there_is_none(place: Place) -> None:
+    reader = Reader.open(place.path)
+    (event, *_) = reader.events()
+    assert prove(reader, event).size == len(place.lines())
+    whole = place.segment().read_bytes()
+    place.put_lines(shortened(place.lines()))
+    with pytest.raises(SealContradicted, match="no longer fits the seal"):
+        prove(reader, event)
+    place.segment().write_bytes(whole)
+    place.layout.seals.unlink()
+    with pytest.raises(SealContradicted, match="tells of seals that are not there"):
+        prove(reader, event)

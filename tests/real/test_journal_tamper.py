@@ -398,10 +398,10 @@ def test_two_continuations_of_one_copy_are_a_fork(place: Place, tmp_path: Path) 
     there = Place(tmp_path / "there", seed=8)
     shutil.copytree(place.path, there.path)
     shutil.copytree(place.keys.folder, there.keys.folder)
-    with place.open() as journal:
-        journal.append(intended("here"))
-    with there.open() as journal:
-        journal.append(intended("there"))
+    with there.open() as beside:
+        with place.open() as journal:
+            journal.append(intended("here"))
+        beside.append(intended("there"))
     assert code_of(there) == "FORK"
 
 
