@@ -17,11 +17,11 @@ from journal.envelope import Event
 from journal.errors import Corrupt, EventNotFound, JournalExists
 from journal.events import JsonObject, Redacted
 from journal.lines import canonical
-from journal.proving import SealedTree, sealed_tree
+from journal.proving import SealedStream, sealed_stream
 from journal.reader import Reader
 from journal.seals import read_notes, stream_origin
 
-BUNDLE_FORMAT = 1
+BUNDLE_FORMAT = 2
 VERIFIERS = ("verify_bundle.py", "verify_bundle.mjs")
 # Without an incident of their own, but an incident cannot be read without them.
 _COMMON = frozenset(
@@ -35,20 +35,23 @@ _README = """\
 
 Check it with one of (neither needs agentops):
 
-    python3 verify_bundle.py KEY_LINE [ANCHOR_FILE]     (Python 3.10 or newer and `cryptography`)
-    node verify_bundle.mjs KEY_LINE [ANCHOR_FILE]       (Node 18 or newer)
+    python3 verify_bundle.py KEY_LINE [ANCHOR_FILE [FOLDER]]   (Python 3.10, `cryptography`)
+    node verify_bundle.mjs KEY_LINE [ANCHOR_FILE [FOLDER]]     (Node 18)
 
 KEY_LINE is the public line of the key that sealed the journal. Get it from its owner, not from
 here: a key found inside a bundle proves nothing. This bundle was sealed by key id `{key_id}`.
 ANCHOR_FILE is a file of anchors kept outside the journal, also from its keeper, not from here.
+A verifier found inside a bundle runs its sender's code: read it (it is short), or take it from an
+agentops of your own, or run `agentops verify FOLDER`.
 
-Exit status 0 and `INTACT`: every event stands under the seal, and the seal is the anchored one.
-3 and `UNANCHORED`: sealed, no anchor seen. 1: the first fault, with its place.
+Exit status 0 and `INTACT`: each event stands under the first anchored seal that covers it, and so
+was not changed since. 3 and `UNANCHORED`: sealed, but that was not shown of every event. 1: the
+first fault, with its place. 2: it was called wrongly.
 
 | file | content |
 |---|---|
 | events.jsonl | the events, one canonical line each, as hashed |
-| proofs.jsonl | for each of them, the path from its leaf to the sealed root (RFC 6962) |
+| proofs.jsonl | for each of them, by size of the tree, the path to a sealed root (RFC 6962) |
 | seals.jsonl | the signed heads (C2SP checkpoints) |
 | anchors.jsonl | copies of anchored heads, for information |
 | blobs/ | outputs, named by the commitment in their event: 32 bytes of salt, then the bytes |
@@ -82,10 +85,11 @@ def export_bundle(
     if target.exists():
         raise JournalExists(f"{target} exists; choose another folder for the bundle")
     events = _chosen(reader, incident)
-    trees: dict[str, SealedTree] = {}
+    notes = [stored for place in anchors for stored in read_notes(place)]
+    sealed: dict[str, SealedStream] = {}
     for stream in sorted({event.stream for event in events}):
-        trees[stream] = sealed_tree(reader.layout, reader.journal_id, stream)
-    proofs = [trees[event.stream].prove(event.seq) for event in events]
+        sealed[stream] = sealed_stream(reader, stream, [list(read_notes(one)) for one in anchors])
+    proofs = [sealed[event.stream].prove(event.seq) for event in events]
     make_folder(target / "blobs")
     outputs = redacted = 0
     for event in events:
@@ -93,10 +97,12 @@ def export_bundle(
             written = _write_output(reader, event, name, target / "blobs")
             outputs, redacted = outputs + written, redacted + (not written)
     _put(target / "events.jsonl", b"".join(event.line + b"\n" for event in events))
-    _put(target / "proofs.jsonl", b"".join(canonical(one.value) + b"\n" for one in proofs))
-    seals = [canonical({"note": tree.note}) + b"\n" for tree in trees.values()]
-    _put(target / "seals.jsonl", b"".join(seals))
-    _put(target / "anchors.jsonl", _anchored(reader.journal_id, trees, anchors))
+    _put(target / "proofs.jsonl", b"".join(canonical(one) + b"\n" for one in proofs))
+    used = [note for one in sealed.values() for note in one.used()]
+    _put(target / "seals.jsonl", b"".join(canonical({"note": note}) + b"\n" for note in used))
+    origins = {stream_origin(reader.journal_id, stream) for stream in sealed}
+    kept = [one.note for one in notes if one.note.partition("\n")[0] in origins]
+    _put(target / "anchors.jsonl", b"".join(canonical({"note": note}) + b"\n" for note in kept))
     about: JsonObject = {
         "format": BUNDLE_FORMAT,
         "incident": incident,
@@ -145,17 +151,6 @@ def _write_output(reader: Reader, event: Event, name: str, folder: Path) -> bool
         ) from fault
     _put(folder / reference.commitment, record[8:HEADER_BYTES] + kept)
     return True
-
-
-def _anchored(journal_id: str, trees: dict[str, SealedTree], anchors: Sequence[Path]) -> bytes:
-    origins = {stream_origin(journal_id, stream) for stream in trees}
-    lines = [
-        canonical({"note": stored.note}) + b"\n"
-        for place in anchors
-        for stored in read_notes(place)
-        if stored.note.partition("\n")[0] in origins
-    ]
-    return b"".join(lines)
 
 
 def _put(path: Path, data: bytes) -> None:

@@ -12,15 +12,21 @@ from pathlib import Path
 from typing import Literal
 
 from journal.blobs import SALT_BYTES
+from journal.bundle import BUNDLE_FORMAT
 from journal.envelope import Event, read_line
 from journal.errors import LineProfileError, NotAJournal
 from journal.events import Redacted
 from journal.lines import loads, parse
 from journal.merkle import root_from_inclusion
-from journal.notes import Checkpoint, PublicKey, open_note
-from journal.seals import read_notes, split_origin
+from journal.notes import PublicKey, open_note, signature_ids
+from journal.seals import parse_notes, read_notes, split_origin
 
 _COMMITMENT = re.compile(r"[0-9a-f]{64}")
+
+
+Status = Literal["intact", "unanchored", "tampered"]
+_Roots = Mapping[tuple[str, int], bytes]
+"""Stream and size of a tree -> its root."""
 
 
 class _Bad(Exception):  # noqa: N818 - carries the finding to the one place that returns it
@@ -29,11 +35,15 @@ class _Bad(Exception):  # noqa: N818 - carries the finding to the one place that
 
 @dataclass(frozen=True, slots=True)
 class BundleVerification:
-    """The answer; finding is ``CODE at stream:seq`` and more, set if and only if tampered."""
+    """The answer; finding is ``CODE at stream:seq`` and more, set if and only if tampered.
 
-    status: Literal["intact", "unanchored", "tampered"]
+    incident is the one that every event belongs to, or None with a finding.
+    """
+
+    status: Status
     events: int
     finding: str | None
+    incident: str | None = None
 
 
 def is_bundle(path: Path) -> bool:
@@ -52,16 +62,17 @@ def verify_bundle(path: Path, *, key: str, anchors: Sequence[Path] = ()) -> Bund
         raise NotAJournal(f"{path} is not a bundle: it has no bundle.json")
     trusted = PublicKey.parse(key)
     try:
-        journal_id = _journal_id(path)
-        heads = _heads(path, journal_id, trusted)
-        events = _events(path, heads)
+        about = _about(path)
+        heads = _heads(path, about.journal, trusted)
+        kept = _kept(heads, about.journal, trusted, anchors)
+        events, anchored = _events(path, about.incident, heads, kept)
         _check_outputs(path, events)
-        anchored = _anchored(heads, journal_id, trusted, anchors)
     except _Bad as fault:
         return BundleVerification("tampered", 0, str(fault))
     except (OSError, LineProfileError, KeyError, TypeError, ValueError) as error:
         return BundleVerification("tampered", 0, f"MALFORMED {type(error).__name__}: {error}")
-    return BundleVerification("intact" if anchored else "unanchored", len(events), None)
+    word: Status = "intact" if anchored else "unanchored"
+    return BundleVerification(word, len(events), None, about.incident)
 
 
 def bundled_journal(path: Path) -> str:
@@ -71,55 +82,100 @@ def bundled_journal(path: Path) -> str:
         NotAJournal: ``bundle.json`` cannot be read.
     """
     try:
-        return _journal_id(path)
+        return _about(path).journal
     except (_Bad, OSError, LineProfileError, TypeError, ValueError) as error:
         raise NotAJournal(f"{path} is not a bundle that can be read: {error}") from error
 
 
-def _journal_id(path: Path) -> str:
+@dataclass(frozen=True, slots=True)
+class _About:
+    journal: str
+    incident: str
+
+
+def _about(path: Path) -> _About:
     value = loads((path / "bundle.json").read_bytes())
-    journal_id = value.get("journal")
-    if value.get("format") != 1 or not isinstance(journal_id, str):
+    journal_id, incident = value.get("journal"), value.get("incident")
+    if not (isinstance(journal_id, str) and isinstance(incident, str)):
         raise _Bad("MALFORMED bundle.json")
-    return journal_id
+    if value.get("format") != BUNDLE_FORMAT:
+        raise _Bad(f"FOREIGN bundle.json is of format {value.get('format')}, not {BUNDLE_FORMAT}")
+    return _About(journal_id, incident)
 
 
-def _heads(path: Path, journal_id: str, trusted: PublicKey) -> dict[str, Checkpoint]:
-    heads: dict[str, Checkpoint] = {}
-    for stored in read_notes(path / "seals.jsonl"):
+def _lines(path: Path) -> list[bytes]:
+    """The lines of a file that ends with a line end."""
+    if not path.is_file():
+        raise _Bad(f"MALFORMED {path.name} is no file")
+    *lines, rest = path.read_bytes().split(b"\n")
+    if rest:
+        raise _Bad(f"MALFORMED {path.name}: no line end at its end")
+    return lines
+
+
+def _heads(path: Path, journal_id: str, trusted: PublicKey) -> dict[tuple[str, int], bytes]:
+    heads: dict[tuple[str, int], bytes] = {}
+    for stored in parse_notes(b"".join(line + b"\n" for line in _lines(path / "seals.jsonl"))):
         checkpoint = open_note(stored.note, trusted)
         if isinstance(checkpoint, str):
             raise _Bad(f"BAD_SIGNATURE {checkpoint}")
         origin = split_origin(checkpoint.origin)
         if origin is None or origin[0] != journal_id or origin[1] is None:
             raise _Bad(f"FOREIGN seal of {checkpoint.origin[:80]}")
-        heads[origin[1]] = checkpoint
+        heads[origin[1], checkpoint.size] = checkpoint.root
     return heads
 
 
-def _events(path: Path, heads: Mapping[str, Checkpoint]) -> list[Event]:
-    lines = (path / "events.jsonl").read_bytes().split(b"\n")[:-1]
-    proofs = (path / "proofs.jsonl").read_bytes().split(b"\n")[:-1]
+def _kept(
+    heads: _Roots, journal_id: str, trusted: PublicKey, anchors: Sequence[Path]
+) -> dict[tuple[str, int], bytes]:
+    """What the anchors hold of this journal under this key."""
+    kept: dict[tuple[str, int], bytes] = {}
+    for place in anchors:
+        for stored in read_notes(place):
+            if stored.fault:
+                raise _Bad(f"BAD_SIGNATURE or malformed: {stored.fault} of the anchor")
+            origin = split_origin(stored.note.partition("\n")[0])
+            mine = f"{trusted.name}+{trusted.key_id.hex()}" in signature_ids(stored.note)
+            if origin is None or origin[0] != journal_id or origin[1] is None or not mine:
+                continue
+            checkpoint = open_note(stored.note, trusted)
+            if isinstance(checkpoint, str):
+                raise _Bad(f"BAD_SIGNATURE {checkpoint}")
+            place_there = origin[1], checkpoint.size
+            roots = {kept.setdefault(place_there, checkpoint.root), checkpoint.root}
+            if roots | {heads.get(place_there, checkpoint.root)} != {checkpoint.root}:
+                raise _Bad("FORK of the anchor")
+    return kept
+
+
+def _events(path: Path, incident: str, heads: _Roots, kept: _Roots) -> tuple[list[Event], bool]:
+    """The events, and whether each stands under the first anchored seal that covers it."""
+    lines, proofs = _lines(path / "events.jsonl"), _lines(path / "proofs.jsonl")
     if not lines or len(lines) != len(proofs):
         raise _Bad(f"TRUNCATED {len(lines)} events, {len(proofs)} proofs")
-    seen: dict[tuple[str, int], Event] = {}
+    events: list[Event] = []
+    before, anchored = ("", -1), True
     for line, proof in zip(lines, proofs, strict=True):
         event = _event(line)
         at = f"at {event.place}"
-        if loads(proof).get("seq") != event.seq or (event.stream, event.seq) in seen:
+        if event.incident not in {None, incident}:
+            raise _Bad(f"FOREIGN {at}")
+        if (event.stream, event.seq) <= before:
             raise _Bad(f"SEQ_WRONG {at}")
-        head = heads.get(event.stream)
-        if head is None:
-            raise _Bad(f"UNSEALED {at}")
+        before = event.stream, event.seq
+        paths = _paths(proof)
         leaf = bytes.fromhex(event.leaf)
-        root = root_from_inclusion(leaf, event.seq, head.size, _path(proof))
-        if root != head.root:
+        for size, path_up in paths.items():
+            root = root_from_inclusion(leaf, event.seq, size, path_up)
+            if root is None or root != heads.get((event.stream, size)):
+                raise _Bad(f"ROOT_MISMATCH {at}")
+        if not paths:
             raise _Bad(f"ROOT_MISMATCH {at}")
-        before = seen.get((event.stream, event.seq - 1))
-        if before is not None and before.leaf != event.prev:
-            raise _Bad(f"LINE_CHANGED {at}")
-        seen[event.stream, event.seq] = event
-    return list(seen.values())
+        covering = [size for stream, size in kept if stream == event.stream and size > event.seq]
+        anchored = anchored and min(covering, default=0) in paths
+        events.append(event)
+    return events, anchored
 
 
 def _event(line: bytes) -> Event:
@@ -136,11 +192,14 @@ def _event(line: bytes) -> Event:
         raise _Bad(f"LINE_MALFORMED {place}{error}") from error
 
 
-def _path(proof: bytes) -> list[bytes]:
-    path = loads(proof).get("path")
-    if not isinstance(path, list):
-        raise _Bad("MALFORMED proof")
-    return [bytes.fromhex(str(one)) for one in path]
+def _paths(proof: bytes) -> dict[int, list[bytes]]:
+    """Size of the tree -> hashes from the leaf upwards."""
+    found: dict[int, list[bytes]] = {}
+    for size, path in loads(proof).items():
+        if not isinstance(path, list):
+            raise _Bad("MALFORMED proof")
+        found[int(size)] = [bytes.fromhex(str(one)) for one in path]
+    return found
 
 
 def _check_outputs(path: Path, events: Sequence[Event]) -> None:
@@ -152,7 +211,7 @@ def _check_outputs(path: Path, events: Sequence[Event]) -> None:
             if not _COMMITMENT.fullmatch(reference.commitment):
                 raise _Bad(f"LINE_MALFORMED {place}")
             blob = path / "blobs" / reference.commitment
-            if not blob.exists():
+            if not blob.is_file():
                 if (event.id, name) not in gone:
                     raise _Bad(f"BLOB_MISSING {place}")
                 continue
@@ -160,22 +219,3 @@ def _check_outputs(path: Path, events: Sequence[Event]) -> None:
             digest = hmac.digest(data[:SALT_BYTES], data[SALT_BYTES:], "sha256").hex()
             if digest != reference.commitment:
                 raise _Bad(f"BLOB_CORRUPT {place}")
-
-
-def _anchored(
-    heads: Mapping[str, Checkpoint], journal_id: str, trusted: PublicKey, anchors: Sequence[Path]
-) -> bool:
-    kept: dict[tuple[str, int], bytes] = {}
-    for place in anchors:
-        for stored in read_notes(place):
-            origin = split_origin(stored.note.partition("\n")[0])
-            if origin is None or origin[0] != journal_id or origin[1] is None:
-                continue
-            checkpoint = open_note(stored.note, trusted)
-            if isinstance(checkpoint, str):
-                raise _Bad(f"BAD_SIGNATURE {checkpoint}")
-            kept[origin[1], checkpoint.size] = checkpoint.root
-    for stream, head in heads.items():
-        if kept.get((stream, head.size), head.root) != head.root:
-            raise _Bad("FORK against the anchor")
-    return all((stream, head.size) in kept for stream, head in heads.items())

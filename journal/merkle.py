@@ -78,16 +78,36 @@ class Tree:
         """The root hash."""
         return self._levels[-1][0] if self.size else EMPTY_ROOT
 
-    def inclusion_proof(self, index: int) -> list[bytes]:
-        """The audit path of the leaf at *index*, from the leaf upwards. RFC 6962, 2.1.1."""
-        if not 0 <= index < self.size:
-            raise IndexError(f"leaf {index} is outside a tree of {self.size}")
+    def inclusion_proof(self, index: int, size: int | None = None) -> list[bytes]:
+        """The audit path of the leaf at *index*, from the leaf upwards. RFC 6962, 2.1.1.
+
+        In the tree as it was when it had *size* leaves; all of them if None.
+        """
+        size = self.size if size is None else size
+        if not 0 <= index < size <= self.size:
+            raise IndexError(f"leaf {index} is outside a tree of {size} in one of {self.size}")
         path: list[bytes] = []
-        for level in self._levels[:-1]:
-            if index ^ 1 < len(level):
-                path.append(level[index ^ 1])
-            index >>= 1
-        return path
+        start = 0
+        while size > 1:
+            left = 1 << (size - 1).bit_length() - 1  # the biggest power of two below size
+            if index < start + left:
+                path.append(self.root_over(start + left, size - left))
+                size = left
+            else:
+                path.append(self.root_over(start, left))
+                start, size = start + left, size - left
+        return path[::-1]
+
+    def root_over(self, start: int, size: int) -> bytes:
+        """The root over *size* leaves from *start* on, where a subtree of that size may begin.
+
+        With *start* 0: the tree's root when it had so many leaves.
+        """
+        if size == 0:
+            return EMPTY_ROOT
+        left = 1 << size.bit_length() - 1
+        node = self._levels[left.bit_length() - 1][start // left]
+        return node if left == size else node_hash(node, self.root_over(start + left, size - left))
 
 
 def inclusion_proof(leaves: Sequence[bytes], index: int) -> list[bytes]:

@@ -9,6 +9,7 @@ not re-encode to the same bytes is refused, each fault with its own words. Not h
 import base64
 import hashlib
 import re
+from contextlib import suppress
 from dataclasses import dataclass
 
 from cryptography.exceptions import InvalidSignature
@@ -163,6 +164,18 @@ def signers(note: str, *trusted: PublicKey) -> frozenset[str] | str:
         known = ", ".join(f"{key.name}+{key.key_id.hex()}" for key in trusted)
         return f"no trusted key signed it; it names {', '.join(named)[:200]}, trusted: {known}"
     return frozenset(by)
+
+
+def signature_ids(note: str) -> frozenset[str]:
+    """Who claims to have signed: name and key id (hex), joined by a plus. Nothing is checked."""
+    found: set[str] = set()
+    for line in note.partition("\n\n")[2].splitlines():
+        match = _SIGNATURE_LINE.fullmatch(line)
+        with suppress(ValueError):
+            if match is not None:
+                blob = base64.b64decode(match[2], validate=True)
+                found.add(f"{match[1]}+{blob[:_KEY_ID_BYTES].hex()}")
+    return frozenset(found)
 
 
 def _is_signature(key: PublicKey, signature: bytes, text: bytes) -> bool:

@@ -4,8 +4,10 @@ Here: finding the seal, building the paths. Not here: the tree (``journal.merkle
 proof away from the journal (the verifiers in ``journal/bundle_files``).
 """
 
-from dataclasses import dataclass
-from itertools import islice
+from bisect import bisect_right
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import chain, islice
 
 from journal.envelope import Event
 from journal.errors import EventNotFound, SealContradicted
@@ -13,12 +15,13 @@ from journal.events import JsonObject
 from journal.layout import Layout
 from journal.lines import leaf_hash
 from journal.merkle import Tree
-from journal.notes import Checkpoint, parse_note
+from journal.notes import Checkpoint, parse_note, signature_ids
 from journal.reader import Reader
 from journal.seals import StoredNote, read_notes, stream_origin
 from journal.segments import stream_lines
 
 _SEALED = b'"kind":"sealed"'
+
 
 @dataclass(frozen=True, slots=True)
 class Proof:
@@ -101,3 +104,77 @@ def prove(reader: Reader, event: Event) -> Proof:
         EventNotFound: The event is not sealed yet.
     """
     return sealed_tree(reader.layout, reader.journal_id, event.stream).prove(event.seq)
+
+
+@dataclass(frozen=True, slots=True)
+class SealedStream:
+    """One stream under all the seals that one key signed over it.
+
+    An event is proved under each seal that a verifier may ask for: the newest, and the first that
+    covers it, among all and among those that each anchor keeps. Under the first one that left the
+    machine, nobody can have changed it since, whoever holds the key.
+    """
+
+    tree: Tree
+    notes: Mapping[int, str]
+    sizes: tuple[tuple[int, ...], ...]
+    _used: set[int] = field(default_factory=set)
+
+    def prove(self, seq: int) -> JsonObject:
+        """Tree size to audit path, hashes in hex.
+
+        Raises:
+            EventNotFound: The event is not sealed yet.
+        """
+        newest = max(self.notes)
+        if seq >= newest:
+            raise EventNotFound(
+                f"event {seq} is not sealed yet (sealed: {newest} events); "
+                "run: agentops journal seal"
+            )
+        firsts = (ones[bisect_right(ones, seq) :][:1] for ones in self.sizes)
+        wanted = {newest, *chain.from_iterable(firsts)}
+        self._used.update(wanted)
+        return {
+            str(size): [one.hex() for one in self.tree.inclusion_proof(seq, size)]
+            for size in sorted(wanted)
+        }
+
+    def used(self) -> list[str]:
+        """The notes of the sizes under which something was proved."""
+        return [self.notes[size] for size in sorted(self._used)]
+
+
+def sealed_stream(
+    reader: Reader, stream: str, anchors: Sequence[Sequence[StoredNote]]
+) -> SealedStream:
+    """A stream under its seals, of which *anchors* keep copies.
+
+    Raises:
+        EventNotFound: The stream has no seal.
+        SealContradicted: A seal is over other events.
+    """
+    newest = sealed_tree(reader.layout, reader.journal_id, stream)
+    origin = stream_origin(reader.journal_id, stream)
+    signer = signature_ids(newest.note)
+    notes: dict[int, str] = {}
+    for stored in read_notes(reader.layout.seals):
+        checkpoint = parse_note(stored.note)
+        if isinstance(checkpoint, str) or checkpoint.origin != origin or not checkpoint.size:
+            continue
+        if not signer & signature_ids(stored.note) or checkpoint.size > newest.tree.size:
+            continue
+        if newest.tree.root_over(0, checkpoint.size) != checkpoint.root:
+            raise SealContradicted(
+                f"the log no longer fits the seal over {checkpoint.size} events",
+                stream=stream, seq=checkpoint.size - 1,
+                where=f"{reader.layout.seals.name} line {stored.number}",
+            )  # fmt: skip
+        notes[checkpoint.size] = stored.note
+    copied = [
+        {one.size for one in map(parse_note, (stored.note for stored in anchor))
+         if not isinstance(one, str) and one.origin == origin}
+        for anchor in anchors
+    ]  # fmt: skip
+    sizes = [set(notes), *(set(notes) & ones for ones in copied)]
+    return SealedStream(newest.tree, notes, tuple(tuple(sorted(ones)) for ones in sizes))

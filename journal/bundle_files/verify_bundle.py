@@ -1,68 +1,67 @@
 """Verify this bundle: python3 verify_bundle.py KEY_LINE [ANCHOR_FILE [FOLDER]]."""
 
-import base64, hashlib, hmac, json, sys
-from pathlib import Path
-from typing import Any
+import base64, hashlib, hmac, json, pathlib, sys
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
 def need(holds: object, finding: str) -> object: return holds or sys.exit(finding)
 
-def sha(data: bytes) -> bytes: return hashlib.sha256(data).digest()
+def rows(path: pathlib.Path) -> list[bytes]:
+    *lines, rest = path.read_bytes().split(b"\n") if path.is_file() else [b"no file"]
+    return lines if need(not rest, f"MALFORMED {path.name}: no line end at its end") else []
 
-def rows(path: Path) -> list[Any]: return [json.loads(line) for line in path.open("rb")]
-
-def open_note(note: str, key_line: str) -> tuple[str, int, bytes]:
-    text, _, signatures = note.partition("\n\n")
-    found = dict(line.split(" ")[1:] for line in signatures.splitlines())
-    name, _, key = key_line.split("+", 2)
-    need(name in found, "BAD_SIGNATURE another key signed it")
+def open_note(row: bytes, key_line: str) -> tuple[str, int, bytes]:
+    text, _, signatures = json.loads(row)["note"].partition("\n\n")
+    name, number, key = key_line.split("+", 2)
+    given = [line.split(" ")[2] for line in signatures.splitlines() if f" {name} " in line]
+    mine = [blob[4:] for blob in map(base64.b64decode, given) if blob[:4].hex() == number]
     public = Ed25519PublicKey.from_public_bytes(base64.b64decode(key)[1:])
-    public.verify(base64.b64decode(found[name])[4:], f"{text}\n".encode())
+    for signature in mine: public.verify(signature, f"{text}\n".encode())
     origin, size, root = text.split("\n")[:3]
-    return origin, int(size), base64.b64decode(root)
+    return (origin, int(size), base64.b64decode(root)) if mine else ("", 0, b"")
 
 def climb(node: bytes, index: int, last: int, path: list[str]) -> bytes:  # RFC 9162, 2.1.3.2
     for sibling in map(bytes.fromhex, path):
         left = index & 1 or index == last
-        node = sha(b"\x01" + (sibling + node if left else node + sibling))
+        node = hashlib.sha256(b"\x01" + (sibling + node if left else node + sibling)).digest()
         while left and index and not index & 1: index, last = index >> 1, last >> 1
         index, last = index >> 1, last >> 1
     return node if last == 0 else b""
 
-def verify(folder: Path, key_line: str, anchor: str) -> tuple[int, bool]:
-    ours = f"agentops-journal/{json.loads((folder / 'bundle.json').read_bytes())['journal']}/"
-    seals = [open_note(row["note"], key_line) for row in rows(folder / "seals.jsonl")]
-    need(all(origin.startswith(ours) for origin, _, _ in seals), "FOREIGN seal")
-    heads = {origin: (size, root) for origin, size, root in seals}
-    lines = (folder / "events.jsonl").read_bytes().split(b"\n")[:-1]
-    events, paths = [json.loads(line) for line in lines], rows(folder / "proofs.jsonl")
-    need(0 < len(events) == len(paths), "TRUNCATED events and proofs differ in number")
+def verify(folder: pathlib.Path, key: str, anchor: pathlib.Path) -> tuple[str, str]:
+    about, kept = json.loads((folder / "bundle.json").read_bytes()), dict[tuple[str, int], bytes]()
+    ours, incident = f"agentops-journal/{about['journal']}/", about["incident"]
+    notes = [open_note(row, key) for row in rows(folder / "seals.jsonl")]
+    need(all(of for of, _, _ in notes), "BAD_SIGNATURE another key signed a seal")
+    need(all(of.startswith(ours) for of, _, _ in notes) and f"{about['format']}" == "2", "FOREIGN")
+    heads = {(of, size): root for of, size, root in notes}
+    for of, size, root in [open_note(row, key) for row in anchor.read_bytes().split(b"\n")[:-1]]:
+        need(kept.setdefault((of, size), root) == root == heads.get((of, size), root), "FORK")
+    lines, proofs = rows(folder / "events.jsonl"), rows(folder / "proofs.jsonl")
+    need(0 < len(lines) == len(proofs), "TRUNCATED events and proofs differ in number")
+    events, last, anchored = [json.loads(line) for line in lines], ("", -1), True
     gone = [(event["data"].get("event"), event["data"].get("attachment")) for event in events]
-    leaves: dict[tuple[str, int], bytes] = {}
-    for line, event, proof in zip(lines, events, paths, strict=True):
-        origin, seq = ours + event["stream"], event["seq"]
-        at = f"at {event['stream']}:{seq}"
-        same = json.dumps(event, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
-        need(same.encode() == line, f"LINE_MALFORMED {at}")
-        need(seq == proof["seq"] and (origin, seq) not in leaves, f"SEQ_WRONG {at}")
-        leaf, (size, root) = sha(b"\x00" + line), heads[origin]
-        need(climb(leaf, seq, size - 1, proof["path"]) == root, f"ROOT_MISMATCH {at}")
-        need(leaves.get((origin, seq - 1), b"").hex() in {"", event["prev"]}, f"LINE_CHANGED {at}")
-        leaves[origin, seq] = leaf
+    for line, event, paths in zip(lines, events, map(json.loads, proofs), strict=True):
+        stream, seq = event["stream"], event["seq"]
+        at, of, leaf = f"at {stream}:{seq}", ours + stream, hashlib.sha256(b"\x00" + line).digest()
+        canon = json.dumps(event, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+        need(canon.encode() == line, f"LINE_MALFORMED {at}")
+        need(event.get("incident", incident) == incident, f"FOREIGN {at}")
+        last = (stream, seq) if need((stream, seq) > last, f"SEQ_WRONG {at}") else last
+        met = [climb(leaf, seq, int(n) - 1, p) == heads.get((of, int(n))) for n, p in paths.items()]
+        need(met and all(met), f"ROOT_MISMATCH {at}")
+        first = min((n for one, n in kept if one == of and n > seq), default=0)
+        anchored = anchored and str(first) in paths  # by the first copied seal that covers it
         for name, out in event.get("out", {}).items():
             blob = folder / "blobs" / out["c"]
-            need(blob.exists() or (event["id"], name) in gone, f"BLOB_MISSING {at} {name}")
-            data = blob.read_bytes() if blob.exists() else None
-            good = data is None or hmac.digest(data[:32], data[32:], "sha256").hex() == out["c"]
-            need(good, f"BLOB_CORRUPT {at} {name}")
-    notes = [row["note"] for row in (rows(Path(anchor)) if anchor else [])]
-    kept = {n[:2]: n[2] for n in (open_note(x, key_line) for x in notes if x.startswith(ours))}
-    need(all(kept.get((o, s), r) == r for o, (s, r) in heads.items()), "FORK against the anchor")
-    return len(lines), all((origin, size) in kept for origin, (size, _) in heads.items())
+            data = blob.read_bytes() if blob.is_file() else None
+            need(data is not None or (event["id"], name) in gone, f"BLOB_MISSING {at} {name}")
+            made = out["c"] if data is None else hmac.digest(data[:32], data[32:], "sha256").hex()
+            need(made == out["c"], f"BLOB_CORRUPT {at} {name}")
+    return "INTACT" if anchored else "UNANCHORED", f"{len(lines)} events of {incident}"
 
-if __name__ == "__main__":
-    _, key, anchor, folder = [*sys.argv, "", "", ""][:4]
-    sys.excepthook = lambda _, fault, __: print(f"BAD_SIGNATURE or malformed: {fault!r}")
-    count, anchored = verify(Path(folder or Path(__file__).parent), key, anchor)
-    print("INTACT" if anchored else "UNANCHORED", count, "events")
-    sys.exit(0 if anchored else 3)
+_, key, anchor, folder = [*sys.argv, "", "", ""][:4]
+sys.excepthook = lambda _, fault, __: print(f"BAD_SIGNATURE or malformed: {fault!r}")
+place = pathlib.Path(anchor or "/dev/null")
+if not (key.count("+") > 1 and (place.is_file() or not anchor)): print(__doc__); sys.exit(2)
+word, said = verify(pathlib.Path(folder or pathlib.Path(__file__).parent), key, place)
+print(word, said); sys.exit(0 if word == "INTACT" else 3)

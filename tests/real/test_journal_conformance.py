@@ -1,6 +1,7 @@
 """Three verifiers, one set of vectors; and the trail that a foreign verifier accepts."""
 
 import json
+import os
 import shutil
 import subprocess
 import sys
@@ -84,6 +85,38 @@ def test_the_bundles_python_verifier_says_the_same(name: str) -> None:
 @pytest.mark.parametrize("name", NAMES)
 def test_the_bundles_node_verifier_says_the_same(name: str) -> None:
     assert said(["node", str(FILES / "verify_bundle.mjs"), *arguments(name)]) == expected(name)
+
+
+@pytest.mark.needs("node")
+@pytest.mark.parametrize("sort", ["pipe", "device"])
+@pytest.mark.parametrize("name", ["blob", "events.jsonl", "proofs.jsonl", "seals.jsonl"])
+def test_no_verifier_waits_for_a_pipe_or_a_device(name: str, sort: str, tmp_path: Path) -> None:
+    shutil.copytree(VECTORS / "good", tmp_path / "good")
+    key, anchor, _ = arguments("good")
+    bundle = tmp_path / "good" / "bundle"
+    path = next((bundle / "blobs").iterdir()) if name == "blob" else bundle / name
+    path.unlink()
+    if sort == "pipe":
+        os.mkfifo(path)
+    else:
+        path.symlink_to("/dev/zero")
+    word = "BLOB_MISSING" if name == "blob" else "MALFORMED"
+    answer = verify_bundle(bundle, key=key, anchors=[Path(anchor)])
+    assert (answer.status, (answer.finding or "").split()[0]) == ("tampered", word)
+    python = [sys.executable, str(FILES / "verify_bundle.py")]
+    for program in (python, ["node", str(FILES / "verify_bundle.mjs")]):
+        assert said([*program, key, anchor, str(bundle)]) == (1, word)
+
+
+@pytest.mark.needs("node")
+@pytest.mark.parametrize("given", [[], ["no-key-line"], ["KEY", "/nowhere/anchor.jsonl"]])
+def test_a_verifier_that_is_called_wrongly_accuses_nobody(given: list[str]) -> None:
+    key = arguments("good")[0]
+    words = [key if one == "KEY" else one for one in given]
+    python = [sys.executable, str(FILES / "verify_bundle.py")]
+    for program in (python, ["node", str(FILES / "verify_bundle.mjs")]):
+        status, _ = said([*program, *words])
+        assert status == 2
 
 
 def test_the_python_verifier_is_short_and_imports_nothing_of_ours() -> None:

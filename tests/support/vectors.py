@@ -14,9 +14,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from journal import Journal
+from journal import Journal, Reader
 from journal.bundle import VERIFIERS, export_bundle
-from journal.lines import canonical
+from journal.lines import canonical, leaf_hash
+from journal.merkle import Tree
 from journal.notes import Checkpoint, parse_note, sign
 from journal.upkeep import redact
 from tests.support.journals import ACTOR, Place, completed, intended, note, observed
@@ -126,7 +127,7 @@ def wrong_path(bundle: Path, _place: Place) -> None:
     """A proof whose first hash is another one."""
     proofs = lines(bundle / "proofs.jsonl")
     value = json.loads(proofs[3])
-    value["path"][0] = "0" * 64
+    value[max(value, key=int)][0] = "0" * 64
     proofs[3] = canonical(value)
     put(bundle / "proofs.jsonl", proofs)
 
@@ -135,7 +136,7 @@ def short_path(bundle: Path, _place: Place) -> None:
     """A proof that stops one hash early."""
     proofs = lines(bundle / "proofs.jsonl")
     value = json.loads(proofs[3])
-    value["path"].pop()
+    value[max(value, key=int)].pop()
     proofs[3] = canonical(value)
     put(bundle / "proofs.jsonl", proofs)
 
@@ -184,35 +185,51 @@ def empty_blob(bundle: Path, _place: Place) -> None:
 
 
 def resize_note(bundle: Path, _place: Place) -> None:
-    """The size in the signed text."""
-    (line,) = lines(bundle / "seals.jsonl")
+    """The size in the signed text of the last one."""
+    *others, line = lines(bundle / "seals.jsonl")
     value = json.loads(line)
     parts = value["note"].split("\n")
     parts[1] = str(int(parts[1]) + 1)
     value["note"] = "\n".join(parts)
-    put(bundle / "seals.jsonl", [canonical(value)])
+    put(bundle / "seals.jsonl", [*others, canonical(value)])
 
 
 def flip_signature(bundle: Path, _place: Place) -> None:
-    """One bit of the signature."""
-    (line,) = lines(bundle / "seals.jsonl")
+    """One bit of a signature."""
+    line, *others = lines(bundle / "seals.jsonl")
     value = json.loads(line)
     head, _, signature = value["note"].rstrip("\n").rpartition(" ")
+    value["note"] = f"{head} {flipped(signature)}\n"
+    put(bundle / "seals.jsonl", [canonical(value), *others])
+
+
+def flipped(signature: str) -> str:
+    """A signature in base64 with its last bit turned."""
     blob = bytearray(base64.b64decode(signature))
     blob[-1] ^= 1
-    value["note"] = f"{head} {base64.b64encode(blob).decode()}\n"
-    put(bundle / "seals.jsonl", [canonical(value)])
+    return base64.b64encode(blob).decode()
+
+
+def sign_twice(bundle: Path, _place: Place) -> None:
+    """Behind the good signature a bad one by the same key: either both hold or none counts."""
+    line, *others = lines(bundle / "seals.jsonl")
+    value = json.loads(line)
+    head, _, signature = value["note"].rstrip("\n").rpartition("\n")[2].rpartition(" ")
+    value["note"] += f"{head} {flipped(signature)}\n"
+    put(bundle / "seals.jsonl", [canonical(value), *others])
 
 
 def foreign_seal(bundle: Path, place: Place) -> None:
-    """A seal by the right key over another journal."""
-    (line,) = lines(bundle / "seals.jsonl")
-    checkpoint = parse_note(json.loads(line)["note"])
-    assert not isinstance(checkpoint, str)
-    parts = checkpoint.origin.split("/")
-    origin = "/".join([parts[0], "01AAAAAAAAAAAAAAAAAAAAAAAA", parts[2]])
-    other = Checkpoint(origin, checkpoint.size, checkpoint.root, checkpoint.extensions)
-    put(bundle / "seals.jsonl", [canonical({"note": sign(other, place.keys.signing_key())})])
+    """Seals by the right key over another journal."""
+    forged = []
+    for line in lines(bundle / "seals.jsonl"):
+        checkpoint = parse_note(json.loads(line)["note"])
+        assert not isinstance(checkpoint, str)
+        parts = checkpoint.origin.split("/")
+        origin = "/".join([parts[0], "01AAAAAAAAAAAAAAAAAAAAAAAA", parts[2]])
+        other = Checkpoint(origin, checkpoint.size, checkpoint.root, checkpoint.extensions)
+        forged.append(canonical({"note": sign(other, place.keys.signing_key())}))
+    put(bundle / "seals.jsonl", forged)
 
 
 def forked_anchor(_bundle: Path, place: Place) -> None:
@@ -226,6 +243,108 @@ def forked_anchor(_bundle: Path, place: Place) -> None:
     put(place.anchor, forged)
 
 
+def go_on_behind(name: str) -> Change:
+    """Something behind the last line end, which people and most programs read as a line."""
+
+    def change(bundle: Path, _place: Place) -> None:
+        path = bundle / name
+        path.write_bytes(path.read_bytes() + lines(path)[-1])
+
+    return change
+
+
+def rename_incident(bundle: Path, _place: Place) -> None:
+    """The bundle says that it is about another incident."""
+    value = json.loads((bundle / "bundle.json").read_bytes())
+    (bundle / "bundle.json").write_bytes(canonical(value | {"incident": "I2"}) + b"\n")
+
+
+def another_format(bundle: Path, _place: Place) -> None:
+    """A format that nobody has written."""
+    value = json.loads((bundle / "bundle.json").read_bytes())
+    (bundle / "bundle.json").write_bytes(canonical(value | {"format": 9}) + b"\n")
+
+
+def turn_round(bundle: Path, _place: Place) -> None:
+    """The last event first, each with its proof."""
+    for name in ("events.jsonl", "proofs.jsonl"):
+        put(bundle / name, lines(bundle / name)[::-1])
+
+
+def prove_late(bundle: Path, _place: Place) -> None:
+    """Each event under the newest seal alone, as one would whose first seals say otherwise."""
+    proofs = [json.loads(line) for line in lines(bundle / "proofs.jsonl")]
+    newest = max(proofs[-1], key=int)
+    put(bundle / "proofs.jsonl", [canonical({newest: proof[newest]}) for proof in proofs])
+
+
+def prove_nothing(bundle: Path, _place: Place) -> None:
+    """One event without any path."""
+    proofs = lines(bundle / "proofs.jsonl")
+    put(bundle / "proofs.jsonl", [*proofs[:-1], b"{}"])
+
+
+def launder(bundle: Path, place: Place) -> None:
+    """The holder of the key writes another history, seals it alike, and exports it.
+
+    Nothing in the bundle contradicts the rest of it; what was copied outside before does.
+    """
+    good: list[bytes] = []
+    for line in place.lines():
+        value = json.loads(line)
+        if value["kind"] == "command_completed":
+            value["data"]["duration_ms"] = 1
+        value["prev"] = leaf_hash(good[-1]).hex() if good else value["prev"]
+        good.append(canonical(value))
+    place.put_lines(good)
+    tree = Tree([leaf_hash(line) for line in good])
+    key, forged = place.keys.signing_key(), list[bytes]()
+    for line in lines(place.layout.seals):
+        checkpoint = parse_note(json.loads(line)["note"])
+        assert not isinstance(checkpoint, str)
+        if checkpoint.origin.count("/") > 1:
+            root = tree.root_over(0, checkpoint.size)
+            other = Checkpoint(checkpoint.origin, checkpoint.size, root, checkpoint.extensions)
+            forged.append(canonical({"note": sign(other, key)}))
+    put(place.layout.seals, forged)
+    place.layout.index.unlink()
+    place.layout.bookmark.unlink(missing_ok=True)
+    shutil.rmtree(bundle)
+    export_bundle(
+        Reader.open(place.path), "I1", bundle, key_id="for-information", anchors=[place.anchor]
+    )
+    for name in (*VERIFIERS, "README.md"):
+        (bundle / name).unlink()
+
+
+def launder_late(bundle: Path, place: Place) -> None:
+    """The same, and only the newest seal is shown, of a size that the anchor does not have."""
+    launder(bundle, place)
+    prove_late(bundle, place)
+    newest = lines(bundle / "seals.jsonl")[-1]
+    put(bundle / "seals.jsonl", [newest])
+    checkpoint = parse_note(json.loads(newest)["note"])
+    assert not isinstance(checkpoint, str)
+    size = f"\\n{checkpoint.size}\\n".encode()
+    put(place.anchor, [line for line in lines(place.anchor) if size not in line])
+
+
+def two_roots(order: int) -> Change:
+    """The anchor holds two roots for one size, by the right key, in either order."""
+
+    def change(bundle: Path, place: Place) -> None:
+        kept = lines(place.anchor)
+        forked_anchor(bundle, place)
+        put(place.anchor, [*kept, *lines(place.anchor)][::order])
+
+    return change
+
+
+def tear_anchor(_bundle: Path, place: Place) -> None:
+    """The anchor's last line is being written."""
+    place.anchor.write_bytes(place.anchor.read_bytes() + b'{"note":"agent')
+
+
 CASES = (
     Case("good", "untouched, with its anchor", nothing, 0, "INTACT"),
     Case("unanchored", "untouched, no anchor given", nothing, 3, "UNANCHORED", anchored=False),
@@ -233,7 +352,7 @@ CASES = (
     Case("edited", "one digit of an event", edit_line, 1, "ROOT_MISMATCH"),
     Case("respaced", "the same JSON, another form", respace, 1, "LINE_MALFORMED"),
     Case("doubled-key", "a JSON key twice", double_key, 1, "LINE_MALFORMED"),
-    Case("swapped-events", "two events in each other's place", swap_events, 1, "SEQ_WRONG"),
+    Case("swapped-events", "two events in each other's place", swap_events, 1, "ROOT_MISMATCH"),
     Case("dropped-event", "fewer events than proofs", drop_event, 1, "TRUNCATED"),
     Case("doubled-event", "one event and its proof twice", double_event, 1, "SEQ_WRONG"),
     Case("wrong-path", "a hash of a proof", wrong_path, 1, "ROOT_MISMATCH"),
@@ -248,6 +367,26 @@ CASES = (
     Case("stranger", "checked with another key", nothing, 1, "BAD_SIGNATURE", own_key=False),
     Case("foreign-seal", "the right key, another journal", foreign_seal, 1, "FOREIGN"),
     Case("fork", "the anchor knows another root", forked_anchor, 1, "FORK"),
+    Case("two-roots", "the anchor knows two roots for one size", two_roots(1), 1, "FORK"),
+    Case("two-roots-turned", "the same, the other one first", two_roots(-1), 1, "FORK"),
+    Case("torn-anchor", "an anchor that is being written", tear_anchor, 0, "INTACT"),
+    Case("laundered", "another history, sealed alike by the key's holder", launder, 1, "FORK"),
+    Case("laundered-late", "the same, its first seals not shown", launder_late, 3, "UNANCHORED"),
+    Case("late-proofs", "proved under the newest seal alone", prove_late, 3, "UNANCHORED"),
+    Case("no-proof", "an event without a path", prove_nothing, 1, "ROOT_MISMATCH"),
+    Case("signed-twice", "a bad signature beside the good one", sign_twice, 1, "BAD_SIGNATURE"),
+    Case("other-incident", "said to be of another incident", rename_incident, 1, "FOREIGN"),
+    Case("other-format", "said to be of another format", another_format, 1, "FOREIGN"),
+    Case("turned-round", "the events in the opposite order", turn_round, 1, "SEQ_WRONG"),
+    Case(
+        "event-behind",
+        "an event behind the last line end",
+        go_on_behind("events.jsonl"),
+        1,
+        "MALFORMED",
+    ),
+    Case("proof-behind", "a proof there", go_on_behind("proofs.jsonl"), 1, "MALFORMED"),
+    Case("seal-behind", "a seal there", go_on_behind("seals.jsonl"), 1, "MALFORMED"),
 )
 
 
