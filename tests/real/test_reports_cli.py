@@ -75,7 +75,7 @@ def test_replay_plays_a_session_and_writes_a_cast(user: User) -> None:
     assert written.status == 0
     header = json.loads((user.folder / "session.cast").read_text().splitlines()[0])
     assert header["version"] == 3
-    user.run("replay", "j.journal", "play", "--speed", "0").refused(2, "--speed 0")
+    user.run("replay", "j.journal", "play", "--speed", "0").refused(2, "is no number above 0")
 
 
 def test_a_project_s_own_words_are_used_and_checked(user: User) -> None:
