@@ -20,6 +20,7 @@ import duckdb
 
 from journal.disk import FILE_MODE, make_folder
 from journal.errors import IndexFailed, QueryFailed
+from journal.index_catalogue import strange
 from journal.index_fill import add_missing, transaction
 from journal.index_schema import SCHEMA_VERSION, TABLES, VIEWS
 from journal.layout import Layout
@@ -128,7 +129,8 @@ def rebuild(layout: Layout) -> None:
 def reading(layout: Layout) -> Iterator[duckdb.DuckDBPyConnection]:
     """A connection to an index that holds every event acknowledged before the call.
 
-    Where the journal cannot be written, the index is built in memory.
+    An index whose views, macros or types are not those of this software is set aside and built
+    anew. Where the journal cannot be written, it is built in memory.
 
     Raises:
         IndexAhead: The segments end before the index does.
@@ -139,13 +141,31 @@ def reading(layout: Layout) -> Iterator[duckdb.DuckDBPyConnection]:
             yield connection
         return
     bring_up(layout)
-    with locked(layout.index_lock, shared=True):
-        try:
-            connection = duckdb.connect(layout.index, read_only=True, config=SETTINGS)
-        except duckdb.Error as error:
-            raise QueryFailed(f"cannot open {layout.index}: {first_line(error)}") from error
-        with closing(connection):
-            yield connection
+    with ExitStack() as stack:
+        connection = _opened(layout, stack)
+        if not _is_ours(connection):
+            stack.close()
+            with locked(layout.index_lock):
+                _set_aside(layout)
+                _rebuild_locked(layout)
+            connection = _opened(layout, stack)
+        yield connection
+
+
+def _opened(layout: Layout, stack: ExitStack) -> duckdb.DuckDBPyConnection:
+    stack.enter_context(locked(layout.index_lock, shared=True))
+    try:
+        connection = duckdb.connect(layout.index, read_only=True, config=SETTINGS)
+    except duckdb.Error as error:
+        raise QueryFailed(f"cannot open {layout.index}: {first_line(error)}") from error
+    return stack.enter_context(closing(connection))
+
+
+def _is_ours(connection: duckdb.DuckDBPyConnection) -> bool:
+    try:
+        return strange(connection) is None
+    except duckdb.Error:
+        return False
 
 
 def first_line(error: Exception) -> str:
@@ -195,7 +215,8 @@ def _built_in_memory(layout: Layout) -> duckdb.DuckDBPyConnection:
 def _fill(layout: Layout, connection: duckdb.DuckDBPyConnection) -> None:
     connection.execute(TABLES)
     connection.execute(VIEWS)
-    connection.execute("INSERT INTO meta VALUES ('schema', ?)", [str(SCHEMA_VERSION)])
+    about = [str(SCHEMA_VERSION), duckdb.__version__]
+    connection.execute("INSERT INTO meta VALUES ('schema', ?), ('duckdb', ?)", about)
     # One transaction for all: full row groups go straight to their place, compressed once.
     with transaction(connection):
         add_missing(layout, connection, nullcontext)

@@ -5,22 +5,32 @@ row says something else than the line is. Not here: which of the two is the evid
 always), repair (``journal.index.rebuild``).
 """
 
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
+from typing import Any
 
 import duckdb
 
 from journal.envelope import Event
 from journal.findings import Finding
-from journal.index import SETTINGS, first_line, schema_of
-from journal.index_schema import COLUMNS_DIFFER, SCHEMA_VERSION
+from journal.index import SETTINGS, first_line
+from journal.index_catalogue import strange
+from journal.index_fill import INLINE_BYTES
+from journal.index_schema import COLUMNS_DIFFER
 from journal.layout import Layout
 from journal.lines import leaf_hash
 from journal.locks import locked_within
 
+_REMEDY = "build it anew with: agentops journal reindex"
 _CHUNK_ROWS = 2048
 _LOCK_S = 5.0
+_OUTPUTS = (
+    "SELECT seq, name, commitment, length_bytes, stored_bytes, truncated, file, byte_offset,"
+    " content FROM output WHERE stream = ? ORDER BY seq, name"
+)
+
+OutputRow = tuple[Any, ...]  # as asked above; the content is last
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,12 +48,13 @@ class IndexCheck:
 
     Attributes:
         difference: The first row that differs from the line read from the segment.
+        output_difference: The first event, and its output, of which the table says something else.
         agreed: Rows that were compared and equal.
     """
 
     stream: str
     rows: Iterator[IndexRow]
-    outputs: Iterator[tuple[int, str, str, str | None]]
+    outputs: Iterator[OutputRow]
     difference: IndexRow | None = None
     output_difference: tuple[int, str] | None = None
     agreed: int = 0
@@ -52,28 +63,20 @@ class IndexCheck:
         """Compare the next row with the next line, and its outputs with those from the pack."""
         if self.difference is not None:
             return
-        if event.out and self.output_difference is None:
-            self._compare_outputs(event, outputs)
         row = next(self.rows, None)
         if row is None:
             return
         if row.line != event.line or row.leaf.hex() != event.leaf or row.seq != event.seq:
             self.difference = row
-        else:
-            self.agreed += 1
+            return
+        self.agreed += 1
+        if self.output_difference is None:
+            self._compare_outputs(event, outputs)
 
     def _compare_outputs(self, event: Event, outputs: Mapping[str, bytes]) -> None:
-        for _ in event.out:
+        for name in sorted(event.out):
             row = next(self.outputs, None)
-            if row is None:
-                return
-            seq, name, commitment, content = row
-            reference = event.out.get(name)
-            good = seq == event.seq and reference is not None
-            good = good and reference is not None and reference.commitment == commitment
-            if good and content is not None and name in outputs:
-                good = content == outputs[name].decode("utf-8", "replace")
-            if not good:
+            if row is None or not _agrees(row, event, name, outputs.get(name)):
                 self.output_difference = (event.seq, name)
                 return
 
@@ -81,10 +84,28 @@ class IndexCheck:
         """The row that follows the last compared one: what the index holds where a line is bad."""
         return self.difference or next(self.rows, None)
 
+    def next_output(self) -> OutputRow | None:
+        """An output behind those of all compared events."""
+        return next(self.outputs, None)
+
+
+def _agrees(row: OutputRow, event: Event, name: str, content: bytes | None) -> bool:
+    """What the pack holds is in content; None where it was not read, or was redacted."""
+    reference = event.out[name]
+    said = (
+        event.seq, name, reference.commitment, reference.length_bytes, reference.stored_bytes,
+        reference.truncated, reference.file, reference.offset,
+    )  # fmt: skip
+    if row[:-1] != said:
+        return False
+    if reference.stored_bytes > INLINE_BYTES:
+        return row[-1] is None
+    return content is None or row[-1] == content.decode("utf-8", "replace")
+
 
 @contextmanager
-def comparing(layout: Layout) -> Iterator["IndexReader | str"]:
-    """The index opened for comparison, or why it cannot be."""
+def comparing(layout: Layout) -> Iterator["IndexReader | Finding | str"]:
+    """The index opened for comparison; or what is wrong with all of it; or why it cannot be."""
     if not layout.index.exists():
         yield "there is no index"
         return
@@ -99,88 +120,108 @@ def comparing(layout: Layout) -> Iterator["IndexReader | str"]:
 
 
 class IndexReader:
-    """An open index."""
+    """An open index.
+
+    Attributes:
+        fault: Why it could not be read to its end, or None.
+    """
 
     def __init__(self, connection: duckdb.DuckDBPyConnection) -> None:
         self._connection = connection
+        self.fault: str | None = None
 
     def stream(self, name: str) -> IndexCheck:
         """A comparison for one stream."""
-        return IndexCheck(name, self._rows(name), self._outputs(name))
+        rows = self._asked("SELECT seq, leaf, line FROM event WHERE stream = ? ORDER BY seq", name)
+        return IndexCheck(
+            name,
+            (
+                IndexRow(-1 if seq is None else seq, bytes(leaf or b""), (line or "").encode())
+                for seq, leaf, line in rows
+            ),
+            self._asked(_OUTPUTS, name),
+        )
 
-    def streams(self) -> dict[str, int]:
-        """Stream -> number of rows."""
-        rows = self._connection.execute("SELECT stream, count(*) FROM event GROUP BY 1").fetchall()
-        return dict(rows)
+    def foreign(self, streams: Collection[str]) -> Finding | None:
+        """Rows of streams that are not among those of the log."""
+        for table in ("event", "output"):
+            for stream, rows in self._asked(f"SELECT stream, count(*) FROM {table} GROUP BY 1"):  # noqa: S608 - a name from above
+                if stream not in streams:
+                    text = f"it has {rows} rows of the stream {stream}, which the log has not"
+                    return _differs(None, None, f"table {table}: {text}")
+        return None
 
     def column_difference(self) -> Finding | None:
         """The first row whose columns are not what its own line says."""
-        row = self._connection.execute(COLUMNS_DIFFER).fetchone()
+        row = next(self._asked(COLUMNS_DIFFER), None)
         if row is None:
             return None
-        return Finding(
-            "INDEX_DIFFERS", "index", row[0], row[1], "journal.duckdb",
-            "a column is not what the line says; rebuild it with: agentops journal reindex",
-        )  # fmt: skip
+        return _differs(row[0], row[1], "a column is not what the line says")
 
-    def _rows(self, stream: str) -> Iterator[IndexRow]:
-        cursor = self._connection.cursor()
-        cursor.execute("SELECT seq, leaf, line FROM event WHERE stream = ? ORDER BY seq", [stream])
-        while rows := cursor.fetchmany(_CHUNK_ROWS):
-            for seq, leaf, line in rows:
-                yield IndexRow(seq, bytes(leaf or b""), (line or "").encode())
+    def _asked(self, sql: str, *values: str) -> Iterator[tuple[Any, ...]]:
+        try:
+            cursor = self._connection.cursor()
+            cursor.execute(sql, list(values))
+            while rows := cursor.fetchmany(_CHUNK_ROWS):
+                yield from rows
+        except duckdb.Error as error:
+            self.fault = f"the index cannot be read: {first_line(error)}; {_REMEDY}"
 
-    def _outputs(self, stream: str) -> Iterator[tuple[int, str, str, str | None]]:
-        cursor = self._connection.cursor()
-        cursor.execute(
-            "SELECT seq, name, commitment, content FROM output WHERE stream = ? ORDER BY seq, name",
-            [stream],
-        )
-        while rows := cursor.fetchmany(_CHUNK_ROWS):
-            yield from rows
+
+def _differs(stream: str | None, seq: int | None, text: str) -> Finding:
+    message = f"{text}; {_REMEDY}"
+    seq = None if seq is None or seq < 0 else seq  # a table takes any number
+    return Finding("INDEX_DIFFERS", "index", stream, seq, "journal.duckdb", message)
 
 
 def judge(check: IndexCheck, sealed: int) -> Finding | None:
-    """Which copy is wrong where the segment's chain holds and the index says something else."""
+    """Which copy is wrong where the segment's chain holds and the index says something else.
+
+    What only the index has is never held against the segment: a row is added to a table by
+    anybody, and what a seal covers is not cut off unnoticed.
+    """
     row = check.difference
     if row is None:
-        if check.output_difference is None:
-            return None
-        seq, name = check.output_difference
-        text = f"the index's copy of output {name} was changed, the pack holds"
-        return Finding("INDEX_DIFFERS", "index", check.stream, seq, "journal.duckdb", text)
+        if check.output_difference is not None:
+            seq, name = check.output_difference
+            text = f"what the index says of output {name} was changed, the pack holds"
+            return _differs(check.stream, seq, text)
+        if (row := check.next_row()) is not None:
+            text = (
+                "the index goes on where the log ends: rows were added to it, or the log lost "
+                "events that no seal covers"
+            )
+            return _differs(check.stream, row.seq, text)
+        if (output := check.next_output()) is not None:
+            text = f"the index has an output {output[1]} that the log has not"
+            return _differs(check.stream, output[0], text)
+        return None
     if row.seq >= sealed and row.leaf == leaf_hash(row.line):
         text = (
             "index and segment differ, and no seal covers the event; the index's line fits its "
             "own hash, so the segment's was probably changed"
         )
         return Finding("INDEX_DIFFERS", "segment", check.stream, row.seq, "journal.duckdb", text)
-    text = "the index was changed, the segment holds; rebuild with: agentops journal reindex"
-    return Finding("INDEX_DIFFERS", "index", check.stream, row.seq, "journal.duckdb", text)
+    return _differs(check.stream, row.seq, "the index was changed, the segment holds")
 
 
-def _of_another_version(connection: duckdb.DuckDBPyConnection) -> str | None:
-    """Why the tables are not those that this software compares; None where they are."""
-    try:
-        found = schema_of(connection)
-    except duckdb.Error as error:
-        return f"the index cannot be read: {first_line(error)}"
-    if found == str(SCHEMA_VERSION):
-        return None
-    return (
-        f"the index has tables of version {found}, this software reads {SCHEMA_VERSION};"
-        " the next question builds it anew"
-    )
-
-
-def _opened(layout: Layout) -> Iterator["IndexReader | str"]:
+def _opened(layout: Layout) -> Iterator["IndexReader | Finding | str"]:
     try:
         connection = duckdb.connect(layout.index, read_only=True, config=SETTINGS)
     except duckdb.Error as error:
-        yield f"the index cannot be opened: {first_line(error)}"
+        yield f"the index cannot be opened: {first_line(error)}; {_REMEDY}"
         return
+    with closing(connection):
+        yield _as_found(connection)
+
+
+def _as_found(connection: duckdb.DuckDBPyConnection) -> "IndexReader | Finding | str":
     try:
-        stranger = _of_another_version(connection)
-        yield IndexReader(connection) if stranger is None else stranger
-    finally:
-        connection.close()
+        stranger = strange(connection)
+    except duckdb.Error as error:
+        return f"the index cannot be read: {first_line(error)}; {_REMEDY}"
+    if stranger is None:
+        return IndexReader(connection)
+    if stranger.explained:
+        return f"the index {stranger.message}; {_REMEDY}"
+    return _differs(None, None, f"the index {stranger.message}")

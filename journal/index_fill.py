@@ -26,6 +26,7 @@ from journal.segments import StoredLine, iterate
 BATCH_LINES = 8192
 INLINE_BYTES = 4096  # longer outputs stay in the pack; a text column of whole logs bloats the file
 _TAIL_BYTES = 160
+_REMEDY = "ask agentops verify which is right; agentops journal reindex goes by the log"
 _OUT_MARK = b'"out":{'
 _DATA, _ID, _HOST = ',"data":', ',"id":"', ',"host":{"fingerprint":"'
 _STRING = r'"[^"\\]*(?:\\.[^"\\]*)*"'
@@ -33,7 +34,7 @@ _HOST_OBJECT = re.compile(rf',"host":\{{"fingerprint":{_STRING},"name":{_STRING}
 
 
 class IndexAhead(IndexFailed):
-    """The index holds events that the segments do not: SEGMENT_TRUNCATED."""
+    """The index holds events that the segments do not."""
 
 
 @dataclass(slots=True)
@@ -81,7 +82,8 @@ def add_missing(
     known = _positions(connection)
     streams = layout.streams()
     if gone := set(known) - set(streams):
-        raise IndexAhead(f"the index knows stream {min(gone)}, which has no segments any more")
+        name = min(str(one) for one in gone)
+        raise IndexAhead(f"the index knows stream {name}, which has no segments; {_REMEDY}")
     for stream in streams:
         position = known.get(stream, _Position())
         batches = _batches(stream, position.next_seq, _missing_lines(layout, stream, position))
@@ -119,14 +121,15 @@ def _positions(connection: duckdb.DuckDBPyConnection) -> dict[str, _Position]:
         "JOIN (SELECT stream, max(seq) AS seq FROM event GROUP BY stream) USING (stream, seq)"
     ).fetchall()
     return {
-        stream: _Position(seq + 1, segment, at, bytes(leaf))
+        stream: _Position(seq + 1, segment or 0, max(at or 0, 0), bytes(leaf or b""))
         for stream, seq, segment, at, leaf in rows
+        if seq is not None
     }
 
 
 def _missing_lines(layout: Layout, stream: str, after: _Position) -> Iterator[StoredLine]:
     """The lines behind the last indexed one, which must still be where it was."""
-    found = after.next_seq == 0
+    found, is_there = after.next_seq == 0, False
     for path in layout.segments(stream):
         number = int(path.name[:6])
         if number < after.segment:
@@ -139,14 +142,15 @@ def _missing_lines(layout: Layout, stream: str, after: _Position) -> Iterator[St
             elif leaf_hash(stored.line) == after.leaf:
                 found = True
             else:
+                is_there = True
                 break
         if not found:
             break
     if not found:
-        raise IndexAhead(
-            f"SEGMENT_TRUNCATED: the index holds seq {after.next_seq - 1} of stream {stream}, "
-            "its segment does not; run verify"
-        )
+        seq = f"event {after.next_seq - 1} of stream {stream}"
+        if is_there:
+            raise IndexAhead(f"the log has another line where the index has {seq}; {_REMEDY}")
+        raise IndexAhead(f"the index has {seq}, and the log ends before it; {_REMEDY}")
 
 
 def _make_durable(path: Path) -> None:

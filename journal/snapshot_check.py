@@ -17,7 +17,8 @@ from journal.errors import LineProfileError, NotAJournal
 from journal.events import KeyRotated, SessionStarted
 from journal.findings import Finding, Ranges
 from journal.index import SETTINGS, first_line
-from journal.index_schema import COLUMNS_DIFFER, SCHEMA_VERSION
+from journal.index_catalogue import strange
+from journal.index_schema import COLUMNS_DIFFER
 from journal.keys import KeyStore, Pinned
 from journal.lines import leaf_hash, parse
 from journal.note_check import NoteFile, NoteJudge, sizes_claimed, trusted_with_rotations
@@ -151,14 +152,12 @@ def _take(check: StreamCheck, seq: int, leaf: bytes, line: bytes) -> str:
 
 
 def _columns(connection: duckdb.DuckDBPyConnection) -> Finding | None:
-    (version,) = connection.execute("SELECT value FROM meta WHERE name = 'schema'").fetchone() or (
-        0,
-    )
-    if version != str(SCHEMA_VERSION):
-        raise NotAJournal(
-            f"the snapshot has tables of version {version}, this software reads {SCHEMA_VERSION}; "
-            "take a new one"
-        )
+    stranger = strange(connection)
+    if stranger is not None and stranger.explained:
+        raise NotAJournal(f"the snapshot {stranger.message}; take a new one")
+    if stranger is not None:
+        said = f"the snapshot {stranger.message}"
+        return Finding("INDEX_DIFFERS", "index", None, None, "snapshot", said)
     row = connection.execute(COLUMNS_DIFFER).fetchone()
     if row is None:
         return None

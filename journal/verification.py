@@ -28,6 +28,9 @@ from journal.notes import PublicKey, open_note
 from journal.seals import read_notes, stream_origin
 from journal.stream_check import StreamCheck, StreamChecker
 
+# Findings that may mean that a line is not what it was; of those the index can tell more.
+_OF_A_LINE = {"LINE_MALFORMED", "LINE_CHANGED", "SEQ_WRONG", "ROOT_MISMATCH", "FORK"}
+
 _AHEAD_US = 300_000_000  # clocks of machines that each keep time differ by seconds
 Status = Literal["intact", "unanchored", "unsealed", "tampered"]
 
@@ -93,6 +96,8 @@ def verify(
         judging = _Judging(journal_id, checks, trusted, seals, anchored, layout.seals)
         finding, ranges = judging.judge()
         finding = _with_index(finding, ranges, compared, index)
+        if isinstance(index, IndexReader) and index.fault is not None:
+            remarks.append(Remark("INDEX_UNCHECKED", None, None, index.fault))
     remarks += [remark for check in checks.values() for remark in check.remarks]
     remarks += judging.remarks
     remarks += shortfalls(layout, journal_id, sinks, anchored, checks)
@@ -167,7 +172,7 @@ def _check_streams(
     layout: Layout,
     journal_id: str,
     sizes: Mapping[str, set[int]],
-    index: IndexReader | str,
+    index: IndexReader | Finding | str,
     *,
     outputs: bool,
 ) -> tuple[dict[str, StreamCheck], dict[str, IndexCheck]]:
@@ -175,7 +180,7 @@ def _check_streams(
     compared: dict[str, IndexCheck] = {}
     for stream in layout.streams():
         checker = StreamChecker(layout, stream, journal_id, sizes.get(stream, ()), outputs=outputs)
-        beside = None if isinstance(index, str) else index.stream(stream)
+        beside = index.stream(stream) if isinstance(index, IndexReader) else None
         for _, event in checker.lines():
             if beside is not None:
                 beside.compare(event, checker.outputs_read)
@@ -283,31 +288,26 @@ def _with_index(
     finding: Finding | None,
     ranges: Sequence[Ranges],
     compared: Mapping[str, IndexCheck],
-    index: IndexReader | str,
+    index: IndexReader | Finding | str,
 ) -> Finding | None:
     """Let the index speak: it may hold what a changed line was, or be the changed copy itself."""
     if finding is not None:
         beside = compared.get(finding.stream or "")
         return finding if beside is None else _second_opinion(finding, beside)
+    if isinstance(index, Finding):
+        return index
     sealed = {one.stream: one.sealed for one in ranges}
-    sizes = {one.stream: one.size for one in ranges}
     for stream, beside in compared.items():
         if (found := judge(beside, sealed[stream])) is not None:
             return found
     if isinstance(index, str):
         return None
-    for stream, rows in index.streams().items():
-        if stream not in sizes:
-            text = f"the index holds {rows} events of a stream that is not here"
-            return Finding("STREAM_MISSING", "segment", stream, 0, "journal.duckdb", text)
-        if rows > sizes[stream]:
-            # The index was opened before the log was read, and is written after it.
-            text = f"the log has {sizes[stream]} events, the index holds {rows}"
-            return Finding("TRUNCATED", "segment", stream, sizes[stream], "journal.duckdb", text)
-    return index.column_difference()
+    return index.foreign(sealed.keys()) or index.column_difference()
 
 
 def _second_opinion(finding: Finding, beside: IndexCheck) -> Finding:
+    if finding.code not in _OF_A_LINE:
+        return finding
     row = beside.next_row()
     if row is None or row.leaf != leaf_hash(row.line):
         return finding

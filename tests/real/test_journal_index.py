@@ -192,9 +192,36 @@ def test_damaged_index_files_never_cost_an_event(place: Place) -> None:
 
 def test_an_index_that_knows_more_than_the_segments_is_refused(place: Place) -> None:
     place.put_lines(place.lines()[:-2])
-    with pytest.raises(IndexAhead, match="SEGMENT_TRUNCATED"):
+    with pytest.raises(IndexAhead, match=r"the log ends before it; .*agentops journal reindex"):
         Reader.open(place.path).query(COUNT)
     assert issubclass(IndexAhead, IndexFailed)
+
+
+def test_an_index_that_does_not_fit_an_edited_log_says_that_the_line_is_another(
+    place: Place,
+) -> None:
+    """Nothing is cut off there, so nothing is said to be."""
+    lines = place.lines()
+    place.put_lines([*lines[:-1], lines[-1].replace(b'"actor"', b'"Actor"')])
+    with pytest.raises(IndexAhead, match="the log has another line where the index has event"):
+        Reader.open(place.path).query(COUNT)
+
+
+@pytest.mark.parametrize(
+    "lie",
+    [
+        "CREATE OR REPLACE VIEW log AS SELECT 1 AS nothing",
+        "CREATE MACRO count_star() AS 7",
+        "ALTER TABLE output ADD COLUMN more VARCHAR",
+    ],
+)
+def test_a_question_is_answered_by_no_definition_but_the_shipped(place: Place, lie: str) -> None:
+    with duckdb.connect(place.layout.index) as connection:
+        connection.execute(lie)
+    assert count(place) == len(place.lines())
+    (row,) = Reader.open(place.path).query("SELECT count(kind) FROM log").rows
+    assert row == (len(place.lines()),)
+    assert place.verify().status == "intact"
 
 
 def test_an_index_that_knows_a_stream_that_is_gone_is_refused(tmp_path: Path) -> None:
