@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from agentops.cli.copies import original, remember
 from agentops.cli.printing import is_text, one_line, say
 from agentops.config import Settings, load_settings
 from agentops.errors import UsageError
@@ -84,7 +85,7 @@ def open_journal(settings: Settings) -> Journal:
     keys = KeyStore(settings.places.keys)
     if settings.journal.exists():
         owned = _is_sealed_here(settings, keys)
-        return Journal.open(
+        opened = Journal.open(
             settings.journal,
             clock=SystemClock(),
             actor=actor(),
@@ -92,11 +93,15 @@ def open_journal(settings: Settings) -> Journal:
             anchor=settings.anchor if owned else None,
             settings=JournalSettings(seals=owned),
         )
+        remember(settings)
+        return opened
     anchor = settings.anchor or default_anchor(settings)
     anchor.parent.mkdir(parents=True, exist_ok=True)
-    return Journal.create(
+    made = Journal.create(
         settings.journal, clock=SystemClock(), actor=actor(), keys=keys, anchor=anchor
     )
+    remember(settings)
+    return made
 
 
 @contextmanager
@@ -146,10 +151,14 @@ def open_reader(settings: Settings) -> Reader:
 def record_reading(settings: Settings, purpose: str, query: str) -> None:
     """Leave a ``journal_read`` event: looking is part of the record, where it can be written.
 
-    A copy on read-only ground is read without one. So is a journal that is not what was signed of
-    it, or whose chain is broken; that is said, for what was shown may be anybody's words.
+    What lies on read-only ground is read without one, and so is a copy of a journal that lies where
+    it was: to go on in it would contradict the original's seals. So is a journal that is not what
+    was signed of it, or whose chain is broken, for what was shown may be anybody's words.
     """
     if not os.access(settings.journal, os.W_OK):
+        return
+    if (other := original(settings)) is not None:
+        say(f"agentops: a copy of {one_line(str(other))}; this reading was not recorded")
         return
     try:
         with open_journal(settings) as journal:

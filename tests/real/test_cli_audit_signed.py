@@ -25,12 +25,13 @@ def who(written: User, tmp_path: Path) -> User:
     """The same user on a copy of everything, to spoil."""
     shutil.copytree(written.home, tmp_path / "home")
     shutil.copytree(written.folder, tmp_path / "folder")
-    for pinned in (tmp_path / "home").rglob("journals.json"):
-        text = pinned.read_text()
-        pinned.write_text(text.replace(str(written.home), str(tmp_path / "home")))
-    toml = tmp_path / "folder" / "agentops.toml"
-    text = toml.read_text().replace(str(written.home), str(tmp_path / "home"))
-    toml.write_text(text.replace(str(written.folder), str(tmp_path / "folder")))
+    home = tmp_path / "home"
+    for told in (
+        *home.rglob("journals.json"), *home.rglob("journals/*"),
+        tmp_path / "folder" / "agentops.toml",
+    ):  # fmt: skip
+        text = told.read_text().replace(str(written.home), str(home))
+        told.write_text(text.replace(str(written.folder), str(tmp_path / "folder")))
     return User(tmp_path / "home", tmp_path / "folder")
 
 
@@ -99,12 +100,36 @@ def test_a_rewritten_log_is_read_with_a_remark_and_nothing_else(who: User, tmp_p
     assert who.run("verify").status == 1
 
 
-def test_reading_an_older_copy_does_not_condemn_the_original(who: User, tmp_path: Path) -> None:
+def test_reading_a_copy_does_not_condemn_the_original(who: User, tmp_path: Path) -> None:
+    """Neither one that is as far as the original, nor one that is older."""
+    ours = who.folder / "ops.journal"
+    assert who.run("log").err == ""
     copy = tmp_path / "backup.journal"
-    shutil.copytree(who.folder / "ops.journal", copy)
+    shutil.copytree(ours, copy)
+    for _ in range(2):
+        before = {path: path.read_bytes() for path in copy.rglob("*.jsonl")}
+        said = who.run("log", "--journal", str(copy))
+        assert (said.status, said.err) == (
+            0, f"agentops: a copy of {ours}; this reading was not recorded\n",
+        )  # fmt: skip
+        assert {path: path.read_bytes() for path in copy.rglob("*.jsonl")} == before
+        assert who.run("incident", "open", "goes on").status == 0
+        assert who.run("verify").status == 0
+
+
+def test_an_older_copy_in_the_originals_place_is_read_and_not_written(
+    who: User, tmp_path: Path
+) -> None:
+    ours = who.folder / "ops.journal"
+    shutil.copytree(ours, tmp_path / "backup.journal")
     assert who.run("incident", "open", "third").status == 0
-    assert who.run("verify").status == 0
-    said = who.run("log", "--journal", str(copy))
+    shutil.move(ours, tmp_path / "away.journal")
+    shutil.move(tmp_path / "backup.journal", ours)
+    said = who.run("log")
     assert said.status == 0
     assert "an older copy" in said.err
-    assert who.run("verify").status == 0
+    who.run("incident", "open", "fourth").refused(1, "an older copy")
+    shutil.rmtree(ours)
+    said = who.run("log", "--journal", str(tmp_path / "away.journal"))  # it was moved: no copy
+    assert (said.status, said.err) == (0, "")
+    assert who.run("verify", str(tmp_path / "away.journal")).status == 0
