@@ -1,4 +1,4 @@
-"""HTML: one file that needs no network and no script.
+"""HTML: one file that needs no network and runs no script.
 
 Here: filling the page. Not here: sentences, geometry of figures (``reports.render.svg``).
 """
@@ -16,6 +16,7 @@ from reports.model import Figure, Report, Row, Section, Sentence
 from reports.predicates.registry import PREDICATES
 from reports.render.loading import template
 from reports.render.svg import draw
+from reports.render.visible import visible
 from reports.wording.catalogue import Catalogue, Span, load
 from reports.wording.cited import Cited, moment
 
@@ -44,17 +45,15 @@ def render_html(
         "time": lambda ts_us: moment(Cited(ts_us)).printed,
     }
     source = override if override is not None else template("report.html.j2")
-    return (
-        environment.from_string(source).render(
-            report=report,
-            words=words or load(),
-            style=Markup(template("report.css")),  # noqa: S704  (packaged, not input)
-            claims=_data(_compact(report)),
-            kinds=_kinds(report),
-            anchor=_anchor,
-        )
-        + "\n"
+    page = environment.from_string(source).render(
+        report=report,
+        words=words or load(),
+        style=Markup(template("report.css")),  # noqa: S704  (packaged, not input)
+        claims=_data(_compact(report)),
+        kinds=_kinds(report),
+        anchor=_anchor,
     )
+    return visible(page) + "\n"
 
 
 def _compact(report: Report) -> str:

@@ -14,6 +14,7 @@ from jinja2.sandbox import SandboxedEnvironment
 from reports.claims import Ref
 from reports.model import Report, Row, Sentence
 from reports.render.loading import template
+from reports.render.visible import visible
 from reports.wording.catalogue import Catalogue, Span, load
 from reports.wording.cited import Cited, moment
 
@@ -41,7 +42,7 @@ def render_markdown(
     }
     source = override if override is not None else template("report.md.j2")
     text = environment.from_string(source).render(report=report, words=words or load())
-    return re.sub(r"\n{3,}", "\n\n", text).strip("\n") + "\n"
+    return visible(re.sub(r"\n{3,}", "\n\n", text).strip("\n")) + "\n"
 
 
 def escape(text: str) -> str:

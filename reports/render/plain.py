@@ -1,10 +1,12 @@
-"""One line and JSON: the forms for chats and programs."""
+"""One line and JSON: the forms for chats and programs. The line is Markdown, as chats take it."""
 
 import json
 
 from pydantic import JsonValue
 
 from reports.model import Report
+from reports.render.markdown import escape, inline
+from reports.render.visible import visible
 
 
 def render_line(report: Report) -> str:
@@ -13,20 +15,24 @@ def render_line(report: Report) -> str:
     It ends without a line break.
     """
     refs = "".join(f" [{ref.label}]" for ref in report.badge.refs[:1])
-    end = "".join(f"«{s.text}»" if s.style == "quote" else s.text for s in report.badge.spans)
-    return f"{report.theme.text}: {report.incident}. {end}{refs}"
+    end = inline(report.badge.spans)
+    return visible(f"{report.theme.text}: {escape(report.incident)}. {end}{refs}")
 
 
 def render_json(report: Report) -> str:
     """The whole model, its claims beside it, keys sorted, as one JSON document."""
     whole: dict[str, JsonValue] = report.model_dump(mode="json")
     whole["claims"] = [claim.model_dump(mode="json") for claim in report.claims()]
-    return json.dumps(whole, sort_keys=True, indent=1, ensure_ascii=False) + "\n"
+    return _document(whole)
 
 
 def render_claims(report: Report) -> str:
     """The claims alone: the sidecar ``report.claims.json``."""
-    return json.dumps(claims_body(report), sort_keys=True, indent=1, ensure_ascii=False) + "\n"
+    return _document(claims_body(report))
+
+
+def _document(value: JsonValue) -> str:
+    return visible(json.dumps(value, sort_keys=True, indent=1, ensure_ascii=False)) + "\n"
 
 
 def claims_body(report: Report) -> dict[str, JsonValue]:

@@ -1,6 +1,8 @@
 """Reports state only what the journal says: claims, references, isolation, honesty about gaps."""
 
+import json
 import re
+import string
 from pathlib import Path
 
 import pytest
@@ -9,7 +11,7 @@ from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
 from journal import Reader
-from journal.events import IncidentNoted, IncidentOpened, VerdictReached
+from journal.events import IncidentClosed, IncidentNoted, IncidentOpened, VerdictReached
 from journal.upkeep import redact
 from reports.build import SECTIONS, build_report
 from reports.claims import ClaimError
@@ -19,7 +21,7 @@ from reports.model import Row
 from reports.predicates import registry
 from reports.render.html import render_html
 from reports.render.markdown import code, escape, fence, render_markdown
-from reports.render.plain import render_json, render_line
+from reports.render.plain import render_claims, render_json, render_line
 from reports.sections.author import Author
 from reports.wording.catalogue import WordingError, load, run
 from tests.support import stories
@@ -248,6 +250,40 @@ def test_one_line_says_theme_incident_and_end(recovered: Reader) -> None:
     line = render_line(build_report(recovered, depth="line"))
     assert line.startswith("The Second Interrupt: inc-0001. It ended as RECOVERED after ")
     assert "\n" not in line
+
+
+def test_hostile_words_stay_words_in_the_line_too(tmp_path: Path) -> None:
+    """It is what one pastes into an issue or a chat."""
+    teller = told_by.begin(tmp_path / "j.journal", tmp_path / "keys", "inc-h")
+    teller.tell(IncidentOpened(title="x", job=None))
+    reason = "<script>x</script>\n# H\n[l](http://x) [e0001·00000000] `a"
+    teller.tell(IncidentClosed(resolution="STOPPED", reason=reason, evidence=()))
+    teller.journal.close()
+    line = render_line(build_report(Reader.open(tmp_path / "j.journal"), "inc-h", "line"))
+    assert "script" in line
+    assert "\n" not in line
+    seen = MarkdownIt("commonmark", {"html": True}).render(line)
+    assert re.findall("<(?!/?p>)[^>]*>", seen) == []
+    assert len(LABEL.findall(line)) == 1
+
+
+def test_what_cannot_be_seen_is_shown_in_every_form(tmp_path: Path) -> None:
+    """Nothing turns the words beside it, and the JSON forms still hold what was recorded."""
+    unseen = "gnp.\u202eexe \u200b\ufeff\u2028\u2029\u0085\u2066\U000e0041 end"
+    teller = told_by.begin(tmp_path / "j.journal", tmp_path / "keys", "inc-h")
+    teller.tell(IncidentOpened(title=unseen, job=None))
+    teller.run("list_processes", told_by.table((9, 9, "S", unseen)), stdout=unseen.encode())
+    teller.tell(IncidentClosed(resolution="STOPPED", reason=unseen, evidence=()))
+    teller.journal.close()
+    report = build_report(Reader.open(tmp_path / "j.journal"), "inc-h", "command")
+    page, body = render_html(report), render_json(report)
+    for text in (page, body, render_markdown(report), render_line(report), render_claims(report)):
+        assert not (set(unseen) - set(string.printable)) & set(text)
+    assert "gnp.\\u202eexe" in page
+    assert json.loads(body) == {
+        **report.model_dump(mode="json"),
+        "claims": [claim.model_dump(mode="json") for claim in report.claims()],
+    }
 
 
 def test_rows_and_sentences_of_one_table_come_from_one_predicate(recovered: Reader) -> None:
