@@ -17,6 +17,7 @@ from journal.errors import Corrupt
 from journal.events import JournalRead
 from journal.keeper import Keeper
 from journal.layout import Layout, read_format
+from journal.verification import verify_chain
 
 _ACTOR_KINDS = ("human", "agent")
 
@@ -148,25 +149,36 @@ def open_reader(settings: Settings) -> Reader:
     return Reader.open(settings.journal)
 
 
-def record_reading(settings: Settings, purpose: str, query: str) -> None:
+def record_reading(settings: Settings, purpose: str, query: str, *, from_log: bool = True) -> None:
     """Leave a ``journal_read`` event: looking is part of the record, where it can be written.
 
     What lies on read-only ground is read without one, and so is a copy of a journal that lies where
     it was: to go on in it would contradict the original's seals. So is a journal that is not what
-    was signed of it, or whose chain is broken, for what was shown may be anybody's words.
+    was signed of it, or whose chain is broken, for what was shown may be anybody's words. Where the
+    log itself was read, a broken link is told of also where no session would meet it.
     """
+    if _record(settings, JournalRead(purpose=purpose, query=query)) and from_log:
+        _, finding = verify_chain(settings.journal)
+        if finding is not None:
+            say(f"agentops: not verified: {one_line(str(finding))}; run: agentops verify")
+
+
+def _record(settings: Settings, reading: JournalRead) -> bool:
+    """Append it, or say why not; False where that tells already that the log cannot be believed."""
     if not os.access(settings.journal, os.W_OK):
-        return
+        return True
     if (other := original(settings)) is not None:
         say(f"agentops: a copy of {one_line(str(other))}; this reading was not recorded")
-        return
+        return True
     try:
         with open_journal(settings) as journal:
-            journal.append(NewEvent(JournalRead(purpose=purpose, query=query)))
+            journal.append(NewEvent(reading))
     except Corrupt as error:
         say(f"agentops: not verified, and this reading not recorded: {one_line(str(error))}")
+        return False
     except JournalError:
-        return
+        return True
+    return True
 
 
 def resolve_incident(reader: Reader, given: str | None) -> str:

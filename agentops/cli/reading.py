@@ -170,7 +170,7 @@ def _query(arguments: argparse.Namespace) -> Status:
     if form is not None:
         return _answer_as_file(arguments, reader, form)
     rows = reader.query(arguments.sql)
-    record_reading(settings, "query", arguments.sql)
+    record_reading(settings, "query", arguments.sql, from_log=False)
     if arguments.json:
         emit({"columns": list(rows.columns), "rows": [list(row) for row in rows.rows]})
     else:
@@ -199,7 +199,7 @@ def _answer_as_file(arguments: argparse.Namespace, reader: Reader, form: Format)
     settings = settings_for(arguments)
     if arguments.to is not None:
         rows = query_to(reader.layout, arguments.sql, arguments.to, form)
-        record_reading(settings, "query", arguments.sql)
+        record_reading(settings, "query", arguments.sql, from_log=False)
         if arguments.json:
             emit({"file": str(arguments.to), "format": form, "rows": rows})
         else:
@@ -210,7 +210,7 @@ def _answer_as_file(arguments: argparse.Namespace, reader: Reader, form: Format)
     with TemporaryDirectory() as folder:
         answer = Path(folder) / "answer"
         query_to(reader.layout, arguments.sql, answer, form)
-        record_reading(settings, "query", arguments.sql)
+        record_reading(settings, "query", arguments.sql, from_log=False)
         with answer.open("rb") as file:
             shutil.copyfileobj(file, sys.stdout.buffer)
     return Status.YES

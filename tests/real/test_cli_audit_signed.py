@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from journal import Actor, Journal, KeyStore, Settings, SystemClock
 from journal.layout import Layout
 from journal.lines import canonical, leaf_hash, parse
 from tests.support.command_line import User, user
@@ -133,3 +134,24 @@ def test_an_older_copy_in_the_originals_place_is_read_and_not_written(
     said = who.run("log", "--journal", str(tmp_path / "away.journal"))  # it was moved: no copy
     assert (said.status, said.err) == (0, "")
     assert who.run("verify", str(tmp_path / "away.journal")).status == 0
+
+
+def test_a_line_changed_where_no_session_reads_it_again_is_told_of_by_who_shows_it(
+    who: User,
+) -> None:
+    """A session goes on from its bookmark, and signs the tree as it was; the text is another."""
+    path = who.folder / "ops.journal"
+    often = Settings(bookmark_every=1)
+    keys = KeyStore(who.home / ".config" / "agentops" / "keys")
+    with Journal.open(
+        path, clock=SystemClock(), actor=Actor("human", "ada"), keys=keys, settings=often
+    ) as journal:
+        journal.seal()
+    assert who.run("log").err == ""
+    whole = segment(who).read_bytes()
+    segment(who).write_bytes(whole.replace(b'"title":"first"', b'"title":"fIrst"'))
+    for reading in (("log",), ("show", "1"), ("report", "--depth", "line")):
+        said = who.run(*reading)
+        assert said.status == 0
+        assert said.err.startswith("agentops: not verified: LINE_CHANGED at s1-"), said
+        assert said.err.count("\n") == 1
