@@ -39,7 +39,7 @@ def chain_finding(layout: Layout, stream: str) -> tuple[int, Finding | None]:
 def _broken(stream: str, seq: int, path: Path, fault: str) -> Finding:
     if fault:
         return Finding("SEGMENT_CHANGED", "segment", stream, seq, path.name, fault)
-    text = "prev does not match the line before"
+    text = "prev does not match the line before: one of the two was changed"
     return Finding("LINE_CHANGED", "segment", stream, seq, path.name, text)
 
 

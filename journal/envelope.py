@@ -266,8 +266,8 @@ def read_parsed(line: bytes, *, parsed: bool = True) -> Event:
         payload = _payload(fields, parsed=parsed)
     except ValidationError as error:
         first = error.errors()[0]
-        place = ".".join(str(part) for part in first["loc"])
-        raise LineProfileError(f"not an event: {place}: {first['msg']}") from error
+        place = "".join(f"{part}: " for part in [".".join(map(str, first["loc"]))] if part)
+        raise LineProfileError(f"not an event: {place}{first['msg']}") from error
     host, actor = fields.host, fields.actor
     return Event(
         id=fields.id,

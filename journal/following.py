@@ -17,7 +17,7 @@ from pydantic import JsonValue
 from journal.bookmark import Bookmark, Position
 from journal.disk import FILE_MODE
 from journal.envelope import Event, HostRef
-from journal.errors import Corrupt, LineProfileError
+from journal.errors import LineProfileError, SegmentDamaged
 from journal.events import JsonObject
 from journal.kinds import PAYLOADS
 from journal.layout import Layout
@@ -131,9 +131,8 @@ def _entry_on_disk(stored: StoredLine) -> Entry:
         )
     except (LineProfileError, KeyError, TypeError) as error:
         stream = stored.segment.parent.name
-        raise Corrupt(
-            f"the line is not an event: {error}", stream=stream, seq=-1, where=stored.where
-        ) from error
+        said = f"the line is not an event: {error}"
+        raise SegmentDamaged(said, stream=stream, where=stored.where, is_line=True) from error
 
 
 def _fields(value: JsonValue) -> JsonObject:

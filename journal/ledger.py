@@ -175,9 +175,7 @@ class _Trial:
         payload = entry.payload
         if entry.idem is not None:
             if entry.idem in self._ledger.idems or entry.idem in self._idems:
-                raise DuplicateIdem(
-                    f"the idempotency key {entry.idem} was used before; nothing was written"
-                )
+                raise DuplicateIdem(f"the idempotency key {entry.idem} was used before")
             self._idems.add(entry.idem)
         if type(payload) is CommandIntended:
             self._refuse_blocked(entry, payload)

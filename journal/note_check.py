@@ -128,7 +128,7 @@ class NoteJudge:
             return None  # a super-seal's heads are in seals.jsonl, not in the note
         if len(stored.heads) != checkpoint.size or heads_root(stored.heads) != checkpoint.root:
             text = "the heads beside a super-seal are not the signed ones"
-            return self._finding("ROOT_MISMATCH", file, stored, text)
+            return self._finding("SEAL_MALFORMED", file, stored, text)
         for head in stored.heads:
             if (finding := self._check_head(file, stored, head, coverage)) is not None:
                 return finding
@@ -140,7 +140,8 @@ class NoteJudge:
         anchored = file.copy == "anchor"
         check = self._streams.get(head.stream)
         if check is None:
-            text = f"a stream of {head.size} events is sealed and not here"
+            signed = self._most_signed(file, head)
+            text = f"a stream of {signed} events or more is sealed and not here"
             return self._finding("STREAM_MISSING", file, stored, text, head.stream)
         if check.finding is not None:
             return None  # its first fault is known; what follows is its echo
@@ -152,9 +153,22 @@ class NoteJudge:
             good = coverage.sizes.get(head.stream, 0)
             first = head.size - 1 if check.size == head.size else good
             text = f"events {good} to {head.size - 1} are not the ones that were signed"
+            if good >= head.size:
+                text = f"another log of {head.size} events was signed, as of a copy that went on"
             code = "FORK" if anchored else "ROOT_MISMATCH"
             return self._finding(code, file, stored, text, head.stream, first)
         return None
+
+    def _most_signed(self, file: NoteFile, head: Head) -> int:
+        """The biggest size of the head's stream that a trusted key signed in the file."""
+        most = head.size
+        for stored in file.notes:
+            signed = open_note(stored.note, *self._trusted)
+            if isinstance(signed, str):
+                continue
+            if split_origin(signed.origin) == (self._journal_id, head.stream):
+                most = max(most, signed.size)
+        return most
 
     def _finding(
         self,

@@ -196,7 +196,8 @@ class StreamChecker:
         match said:
             case SessionStarted():
                 if said.journal != self._journal_id:
-                    self._found("FOREIGN", stored.where, f"written for journal {said.journal}")
+                    text = f"written for journal {said.journal}, format.json says another"
+                    self._found("FOREIGN", stored.where, text)
                 self._check_session(said, event)
             case SegmentStarted() if previous is not None:
                 if _digest(previous) != said.previous_sha256:
@@ -212,8 +213,8 @@ class StreamChecker:
             case _:
                 self._in_session = self._in_session and event.kind != "session_ended"
         if event.ts_us < self._clock_us:
-            back_ms = (self._clock_us - event.ts_us) // 1_000
-            text = f"the wall clock went back by {back_ms} ms; the order is that of seq"
+            back = _span(self._clock_us - event.ts_us)
+            text = f"the wall clock went back by {back}; the order is that of seq"
             check.remarks.append(Remark("CLOCK_WENT_BACK", check.stream, event.seq, text))
         self._clock_us = event.ts_us
         check.latest = max(check.latest, (event.ts_us, event.seq))
@@ -222,8 +223,8 @@ class StreamChecker:
     def _check_gap(self, event: Event) -> None:
         """Between a heartbeat and what follows in its session lies at most twice its interval."""
         if self._in_session and self._expected_us is not None and event.ts_us > self._expected_us:
-            late_ms = (event.ts_us - self._expected_us) // 1_000
-            text = f"nothing was written for {late_ms} ms longer than two heartbeats"
+            late = _span(event.ts_us - self._expected_us)
+            text = f"nothing was written for {late} longer than two heartbeats"
             self.check.remarks.append(Remark("GAP", self.check.stream, event.seq, text))
         said = event.payload
         self._expected_us = (
@@ -288,6 +289,12 @@ class StreamChecker:
         check = self.check
         if check.finding is None:
             check.finding = Finding(code, copy, check.stream, check.size, where, message)
+
+
+def _span(us: int) -> str:
+    """A span of time in the unit that suits it."""
+    whole = ((us // (86_400 * 1_000_000), "days"), (us // 1_000_000, "s"))
+    return next((f"{n} {unit}" for n, unit in whole if n > 1), f"{us // 1_000} ms")
 
 
 def _digest(path: Path) -> str:

@@ -98,6 +98,7 @@ def verify(
         finding = _with_index(finding, ranges, compared, index)
         if isinstance(index, IndexReader) and index.fault is not None:
             remarks.append(Remark("INDEX_UNCHECKED", None, None, index.fault))
+    ranges = tuple(_good(one, finding) for one in ranges)
     remarks += [remark for check in checks.values() for remark in check.remarks]
     remarks += judging.remarks
     remarks += shortfalls(layout, journal_id, sinks, anchored, checks)
@@ -303,6 +304,16 @@ def _with_index(
     if isinstance(index, str):
         return None
     return index.foreign(sealed.keys()) or index.column_difference()
+
+
+def _good(ranges: Ranges, finding: Finding | None) -> Ranges:
+    """What is good of a stream: nothing from its first wrong event on, however it was signed."""
+    if finding is None or finding.copy == "index" or finding.seq is None:
+        return ranges
+    if finding.stream != ranges.stream or finding.seq >= ranges.size:
+        return ranges
+    seq = finding.seq
+    return Ranges(ranges.stream, seq, min(seq, ranges.sealed), min(seq, ranges.anchored))
 
 
 def _second_opinion(finding: Finding, beside: IndexCheck) -> Finding:

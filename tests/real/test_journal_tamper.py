@@ -102,6 +102,9 @@ def test_an_edited_event_is_named_and_the_index_still_tells_what_it_was(place: P
         assert finding is not None
         assert (finding.copy, finding.seq) == ("segment", seq), str(finding)
         assert "the index still holds the line as it was" in finding.message
+        (ranges,) = place.verify().ranges
+        assert ranges.size == seq  # the event itself is not good, and covered by nothing
+        assert ranges.anchored <= ranges.sealed <= seq
 
 
 def test_an_edit_with_all_links_made_to_fit_contradicts_the_seal(place: Place) -> None:
@@ -236,6 +239,19 @@ def test_a_whole_deleted_stream_is_missed(tmp_path: Path) -> None:
     finding = place.verify(anchors=[]).finding
     assert finding is not None
     assert (finding.code, finding.stream) == ("STREAM_MISSING", gone)
+
+
+def test_of_a_missing_stream_the_most_that_was_signed_is_told(place: Place) -> None:
+    with place.open() as journal:
+        journal.append(note("more"))
+    most = len(place.lines())
+    shutil.rmtree(place.layout.stream(place.layout.streams()[0]))
+    place.layout.index.unlink()
+    finding = place.verify().finding
+    assert finding is not None
+    assert finding.code == "STREAM_MISSING"
+    assert f"a stream of {most} events or more is sealed and not here" in finding.message
+    assert "the index still holds" not in finding.message
 
 
 def test_seals_removed_from_their_file_are_missed(place: Place) -> None:
