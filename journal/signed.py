@@ -13,7 +13,7 @@ import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import NoReturn
+from typing import NamedTuple, NoReturn
 
 from journal.anchors import AnchorFailed, FileAnchor, GitAnchor
 from journal.errors import Corrupt, SealContradicted
@@ -25,14 +25,29 @@ from journal.seals import ORIGIN_PREFIX, parse_notes
 from journal.segment_walk import open_regular
 
 
-@dataclass(frozen=True, slots=True)
-class Claim:
-    """What one note claims of a stream, its signature unchecked; root is in base64."""
+class Claim(NamedTuple):
+    """What one note claims of a stream, its signature unchecked; root is in base64.
+
+    The note begins at byte *at* of what was read of the file or anchor.
+    """
 
     size: int
     root: bytes
-    where: str
-    line: bytes
+    name: str
+    text: bytes
+    at: int
+
+    @property
+    def where(self) -> str:
+        """The file or anchor, and the line in it."""
+        number = self.text.count(b"\n", 0, self.at) + 1
+        return f"{self.name} line {number}"
+
+    @property
+    def line(self) -> bytes:
+        """The whole line that the note stands in, with its end; empty if it has none."""
+        end = self.text.find(b"\n", self.at) + 1
+        return self.text[self.text.rfind(b"\n", 0, self.at) + 1 : end]
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,10 +81,9 @@ class Signed:
             % (ORIGIN_PREFIX.encode(), re.escape(journal.journal_id.encode()))
         )
         for name, text in texts.items():
-            for number, line in enumerate(text.split(b"\n")[:-1], start=1):
-                if found := note.search(line):
-                    claim = Claim(int(found[2]), found[3], f"{name} line {number}", line)
-                    claims.setdefault(found[1].decode(), []).append(claim)
+            for found in note.finditer(text):
+                claim = Claim(int(found[2]), found[3], name, text, found.start())
+                claims.setdefault(found[1].decode(), []).append(claim)
         signed = cls(journal.keys.pinned(journal.journal_id).keys, claims)
         signed.refuse_missing(journal.layout.streams())
         return signed
@@ -109,8 +123,8 @@ class Signed:
     def _is_signed(self, claim: Claim) -> bool:
         if not self.trusted:
             return True
-        (stored,) = parse_notes(claim.line + b"\n")
-        return not isinstance(open_note(stored.note, *self.trusted), str)
+        notes = (stored.note for stored in parse_notes(claim.line))
+        return any(not isinstance(open_note(note, *self.trusted), str) for note in notes)
 
 
 @dataclass(slots=True)
