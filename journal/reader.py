@@ -116,6 +116,8 @@ class Reader:
         Raises:
             EventNotFound: None, or more than one.
         """
+        if not name.strip():
+            raise EventNotFound(f"{name!r} names no event")
         marks = _marks_of_event(name)
         leaf = _LEAF.fullmatch(name.rpartition("·")[2])
         found: dict[str, Event] = {}

@@ -15,6 +15,7 @@ from agentops.cli.context import (
     add_journal_option,
     add_json_option,
     record_reading,
+    require_journal,
     settings_for,
 )
 from agentops.cli.playing import (
@@ -70,6 +71,8 @@ def register(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") ->
 
 def _verify(arguments: argparse.Namespace) -> Status:
     settings = settings_for(arguments)
+    if arguments.path is None:
+        require_journal(settings)
     path = arguments.path or settings.journal
     if is_bundle(path):
         return _verify_bundle(arguments, settings, path)

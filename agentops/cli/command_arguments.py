@@ -15,6 +15,7 @@ from typing import Annotated, Union, get_args, get_origin
 from pydantic import ValidationError
 from pydantic.fields import FieldInfo
 
+from agentops.cli.values import nearest
 from agentops.commands import COMMANDS, Command
 from agentops.errors import UsageError
 
@@ -42,6 +43,9 @@ def build_command(name: str, pairs: Sequence[str]) -> Command:
     files = given.get("files")
     if isinstance(files, list):
         given["files"] = [_with_content(item) for item in files]
+    if (unknown := next((key for key in given if key not in fields), None)) is not None:
+        meant = nearest(unknown, fields) or f"; it takes {', '.join(fields) or 'none'}"
+        raise UsageError(f"{name}: {unknown!r} is none of its arguments{meant}")
     try:
         return model.model_validate(given)
     except ValidationError as error:
@@ -62,7 +66,8 @@ def model_named(name: str) -> type[Command]:
     """
     model = COMMANDS.get(name)
     if model is None:
-        raise UsageError(f"command {name!r} is not known; one of {', '.join(sorted(COMMANDS))}")
+        meant = nearest(name, COMMANDS) or f"; one of {', '.join(sorted(COMMANDS))}"
+        raise UsageError(f"command {name!r} is not known{meant}")
     return model
 
 

@@ -134,6 +134,19 @@ def default_anchor(settings: Settings) -> Path:
     return settings.places.anchors / f"{folder}-{settings.journal.stem}.jsonl"
 
 
+def require_journal(settings: Settings) -> None:
+    """Refuse to go on where no journal is.
+
+    Raises:
+        UsageError: nothing is there.
+    """
+    if not settings.journal.exists():
+        raise UsageError(
+            f"no journal is at {settings.journal} (from {settings.origins['journal']}); give"
+            " --journal PATH, or make one with agentops init"
+        )
+
+
 def open_reader(settings: Settings) -> Reader:
     """Read the journal.
 
@@ -141,11 +154,7 @@ def open_reader(settings: Settings) -> Reader:
         UsageError: nothing is there.
         JournalError: what is there is no journal.
     """
-    if not settings.journal.exists():
-        raise UsageError(
-            f"no journal is at {settings.journal} (from {settings.origins['journal']}); give"
-            " --journal PATH, or make one with agentops init"
-        )
+    require_journal(settings)
     return Reader.open(settings.journal)
 
 
@@ -187,6 +196,8 @@ def resolve_incident(reader: Reader, given: str | None) -> str:
     Raises:
         UsageError: none fits, or several do.
     """
+    if given is not None and not given.strip():
+        raise UsageError(f"incident {given!r} names none; see agentops incident list")
     incidents = reader.incidents()
     if not incidents:
         raise UsageError(f"{reader.layout.root}: no incident is recorded in this journal")

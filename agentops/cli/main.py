@@ -4,6 +4,7 @@ import argparse
 import getpass
 import io
 import os
+import re
 import signal
 import sys
 import threading
@@ -16,6 +17,7 @@ from typing import NoReturn
 
 from agentops.cli.printing import is_text, one_line
 from agentops.cli.status import Status
+from agentops.cli.values import nearest
 from agentops.errors import AgentopsError, UsageError
 from journal import JournalError
 from journal.errors import SealContradicted
@@ -48,11 +50,17 @@ GROUPS: Mapping[str, tuple[str, ...]] = {
 }
 
 
+_CHOICE = re.compile(r"invalid choice: '([^']*)' \(choose from (.*)\)", re.DOTALL)
+
+
 class _OneLineParser(argparse.ArgumentParser):
     """A parser whose errors are one line that names the argument, its value and the remedy."""
 
     def error(self, message: str) -> NoReturn:
         """Print one line and exit with the status of a usage error."""
+        choice = _CHOICE.search(message)
+        if choice and (meant := nearest(choice[1], re.findall(r"[\w-]+", choice[2]))):
+            message = message[: choice.start(2)].removesuffix(" (choose from ") + meant
         sys.stderr.write(f"{self.prog}: {one_line(message)} (see {self.prog} --help)\n")
         sys.exit(Status.USAGE)
 

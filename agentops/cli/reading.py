@@ -22,7 +22,8 @@ from agentops.cli.context import (
 from agentops.cli.printing import console, emit, local_time, say, shown
 from agentops.cli.status import Status
 from agentops.cli.summaries import summary
-from agentops.cli.values import age_us, positive
+from agentops.cli.values import age_us, nearest, positive
+from agentops.config import Settings
 from agentops.errors import UsageError
 from journal import Event, Reader, Shredded, SystemClock
 from journal.kinds import PAYLOADS
@@ -78,6 +79,8 @@ def _log(arguments: argparse.Namespace) -> Status:
     since = None if arguments.since is None else _instant(arguments.since)
     incident = None if arguments.incident is None else resolve_incident(reader, arguments.incident)
     tail = Tail(reader.layout)
+    if arguments.host is not None and not arguments.follow:
+        _require_host(reader, settings, arguments.host)
     if arguments.follow:
         tail.skip()  # before the events are read: what comes meanwhile is in both, and shown once
     events = list(reader.events(incident=incident, kinds=kinds, host=arguments.host, since=since))
@@ -219,10 +222,24 @@ def _answer_as_file(arguments: argparse.Namespace, reader: Reader, form: Format)
 def _kinds(given: list[str] | None) -> list[str] | None:
     for kind in given or ():
         if kind not in PAYLOADS:
-            raise UsageError(
-                f"--kind {kind!r}: not a kind of event; one of {', '.join(sorted(PAYLOADS))}"
-            )
+            meant = nearest(kind, PAYLOADS) or f"; one of {', '.join(sorted(PAYLOADS))}"
+            raise UsageError(f"--kind {kind!r}: not a kind of event{meant}")
     return given
+
+
+def _require_host(reader: Reader, settings: Settings, name: str) -> None:
+    """A host that neither inventory nor journal knows is a slip; one of which nothing fits is not.
+
+    Raises:
+        UsageError: it is a slip; names what is near.
+    """
+    if name in settings.inventory.hosts:
+        return
+    seen = {event.host.name for event in reader.events() if event.host is not None}
+    known = sorted(seen | set(settings.inventory.hosts))
+    if name not in seen:
+        meant = nearest(name, known) or f"; known: {', '.join(known) or 'none'}"
+        raise UsageError(f"--host {name!r} is neither in the inventory nor in the journal{meant}")
 
 
 def _instant(text: str) -> int:
@@ -237,4 +254,7 @@ def _instant(text: str) -> int:
         raise UsageError(
             f"--since {text!r}: write an instant (2026-05-01T10:00+02:00) or an age (2h)"
         ) from None
-    return int(aware.astimezone(UTC).timestamp() * 1_000_000)
+    instant = int(aware.astimezone(UTC).timestamp() * 1_000_000)
+    if instant > SystemClock().wall_us():
+        raise UsageError(f"--since {text!r}: that is still to come; nothing was written since")
+    return instant

@@ -23,7 +23,7 @@ from agentops.cli.reporting import overrides, template_folders
 from agentops.cli.status import Status
 from agentops.cli.values import age_us
 from agentops.errors import UsageError
-from journal import KeyStore, Reader, verify
+from journal import KeyStore, Reader, SystemClock, verify
 from journal.errors import Corrupt
 from reports import build_report, render_markdown
 from reports.compliance import Surroundings, comply, render_compliance, unexplained
@@ -174,7 +174,10 @@ def _since_us(given: str | None, reader: Reader) -> int:
         raise UsageError(
             f"--since {given!r}: give an age (12h, 7d) or a date (2026-11-30)"
         ) from None
-    return int((moment.replace(tzinfo=moment.tzinfo or UTC)).timestamp() * 1_000_000)
+    since_us = int((moment.replace(tzinfo=moment.tzinfo or UTC)).timestamp() * 1_000_000)
+    if since_us > SystemClock().wall_us():
+        raise UsageError(f"--since {given!r}: that is still to come; nothing was written since")
+    return since_us
 
 
 def _findings(reader: Reader) -> int | None:

@@ -62,7 +62,12 @@ def trusted(given: str | None, settings: Settings, *, own: bool) -> str | None:
     if given is None and not own:
         return None
     line: str | None = settings.journal_key if given is None else given
-    if line is None or not Path(line).is_file():
+    if line is None:
+        return None
+    if not Path(line).is_file():
+        if "+" not in line:
+            named = "[journal] key" if given is None else "--key"
+            raise UsageError(f"{named} {line!r}: no such file, and no key line (name+hash+base64)")
         return line
     try:
         return Path(line).read_text(encoding="utf-8").strip()

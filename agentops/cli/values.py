@@ -7,9 +7,11 @@ values that need the journal, the inventory or the policy to be judged.
 import argparse
 import math
 import re
+from collections.abc import Iterable
+from difflib import get_close_matches
 
 _MOST = 1_000_000_000
-_AGES_S = {"s": 1, "m": 60, "h": 3_600, "d": 86_400}
+_AGES_S = {"s": 1, "m": 60, "h": 3_600, "d": 86_400, "w": 604_800}
 _DIGITS = 9
 _SLOWEST = 10
 
@@ -25,6 +27,16 @@ def age_us(text: str) -> int | None:
     if unit_s is None or not (number.isascii() and number.isdecimal()) or len(number) > _DIGITS:
         return None
     return int(number) * unit_s * 1_000_000
+
+
+def nearest(given: str, known: Iterable[str]) -> str:
+    """What was probably meant, to put behind what is wrong; nothing where nothing is near.
+
+    >>> nearest("verfy", ["log", "verify"])
+    '; did you mean verify?'
+    """
+    found = get_close_matches(given, list(known), n=1)
+    return f"; did you mean {found[0]}?" if found else ""
 
 
 def positive(text: str) -> int:

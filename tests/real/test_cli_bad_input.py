@@ -139,6 +139,17 @@ def state(who: User) -> tuple[list[str], dict[str, bytes]]:
         (("recover", "a\nb", "--host", "here"), (r"a\nb", "policy.toml")),
         (("report", "x" * 9_000), ("xxx", "incident list")),
         (("log", "--kind", "\x1b[2J"), (r"\x1b[2J", "decision_made")),
+        (("log", "--kind", "command_intend"), ("did you mean command_intended?",)),
+        (("log", "--host", "heer"), ("--host", "'heer'", "did you mean here?")),
+        (("log", "--host", "xyz"), ("--host", "'xyz'", "known: here")),
+        (("log", "--since", "2999-01-01"), ("--since", "2999-01-01", "still to come")),
+        (("digest", "--since", "2999-01-01"), ("--since", "2999-01-01", "still to come")),
+        (("log", "--incident", ""), ("''", "incident list")),
+        (("show", ""), ("''", "names no event")),
+        (("verfy",), ("'verfy'", "did you mean verify?")),
+        (("do", "list_procs", "--host", "here"), ("list_procs", "did you mean list_processes?")),
+        (("do", "tail_log", "--host", "here", "--arg", "pth=/x"), ("'pth'", "did you mean path?")),
+        (("verify", "--key", "/nonexist.key"), ("/nonexist.key", "no such file")),
     ],
     ids=lambda value: ascii(" ".join(value))[:60] if isinstance(value, tuple) else "",
 )
@@ -154,7 +165,7 @@ def test_what_is_typed_wrong_is_named_in_one_line_and_changes_nothing(
 
 def test_a_log_in_which_nothing_fits_says_so(call: Call) -> None:
     """An empty answer could as well be a reader that failed."""
-    said = call("log", "--host", "nobody")
+    said = call("log", "--host", "here")
     assert (said.status, said.out, said.err) == (0, "", "no event fits\n")
 
 
