@@ -67,6 +67,10 @@ _NUMBERED = re.compile(
 )
 _COMPOUND = re.compile(r"\b(\d+) min (\d\d) s\b")
 _INSTANT = re.compile(r"\b(?:\d{4}-\d\d-\d\d|\d\d:\d\d(?::\d\d(?:\.\d{1,3})?)?)\b")
+_STOPWATCH = re.compile(
+    r"\[\+?(\d+\.\d+)\s?s?\]|(?<![\w.])(?:[Tt]\s?[+=]\s?|\+)(\d+(?:\.\d+)?)\s?s(?:ec(?:onds?)?)?\b"
+)
+"""A timeline counted in seconds from the incident's first event: *[4.50]*, *T+4.5 s*, *+4.5s*."""
 _MONTHS = "(?:Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec)[a-z]*"
 _DATE = re.compile(rf"\b(?:\d{{1,2}} (?:{_MONTHS})|(?:{_MONTHS}) \d{{1,2}}),? \d{{4}}\b")
 _ENTRIES = re.compile(r" entr(?:y|ies)\b")
@@ -91,7 +95,7 @@ def sources(context: Context) -> Iterator[Finding]:
     for sentence in context.claims:
         if words.OPENS.search(sentence.plain) and not sentence.labels:
             continue
-        plain = _DATE.sub(_blank, _INSTANT.sub(_blank, sentence.bare))
+        plain = _DATE.sub(_blank, _INSTANT.sub(_blank, _STOPWATCH.sub(_blank, sentence.bare)))
         missing = [
             found[0]
             for found in _QUANTITY.finditer(_COMPOUND.sub(_blank, plain))
@@ -200,6 +204,23 @@ def instants(context: Context) -> Iterator[Finding]:
         for found in _INSTANT.finditer(sentence.plain):
             if found[0] not in context.record.instants and not _near_instant(context, found[0]):
                 yield at(sentence, "C09", f"no event was recorded at {found[0]}")
+        for found in _STOPWATCH.finditer(sentence.bare):
+            if not _on_stopwatch(context, found[1] or found[2]):
+                yield at(sentence, "C09", f"no event was recorded {found[0]} after the first one")
+
+
+def _on_stopwatch(context: Context, digits: str) -> bool:
+    """Whether an event stands so many seconds after an incident's first, to the last digit."""
+    opened: dict[str, int] = {}
+    for event in context.record.events:
+        if event.incident is not None:
+            opened.setdefault(event.incident, event.ts_us)
+    wanted, width = float(digits) * 1e6, 10.0 ** (6 - len(digits.partition(".")[2]))
+    return any(
+        abs(event.ts_us - start_us - wanted) < width
+        for event in context.record.events
+        for start_us in opened.values()
+    )
 
 
 def _near_instant(context: Context, said: str) -> bool:
