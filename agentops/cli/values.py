@@ -35,7 +35,7 @@ def nearest(given: str, known: Iterable[str]) -> str:
     >>> nearest("verfy", ["log", "verify"])
     '; did you mean verify?'
     """
-    found = get_close_matches(given, list(known), n=1)
+    found = get_close_matches(given, list(known), n=1, cutoff=0.7)
     return f"; did you mean {found[0]}?" if found else ""
 
 
