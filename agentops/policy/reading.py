@@ -6,11 +6,11 @@ names it. Not here: what a file may say (``agentops.policy.config``), or what is
 """
 
 import tomllib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from difflib import get_close_matches
+from typing import Any
 
 from pydantic import JsonValue, ValidationError
-from pydantic_core import ErrorDetails
 
 from agentops.commands import COMMANDS
 from agentops.errors import ConfigError
@@ -86,7 +86,7 @@ def _validated(loaded: JsonObject, source: str) -> PolicyConfig:
         raise ConfigError(f"{source}: {_told(found[0], loaded)}{more}") from error
 
 
-def _told(fault: ErrorDetails, loaded: JsonValue) -> str:
+def _told(fault: Mapping[str, Any], loaded: JsonValue) -> str:
     """One fault: its key, the value that stands there, and what to write instead."""
     key = _key(fault["loc"], loaded) or "policy"
     value = fault["input"]

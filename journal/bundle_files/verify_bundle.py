@@ -59,9 +59,9 @@ def verify(folder: pathlib.Path, key: str, anchor: pathlib.Path) -> tuple[str, s
             need(made == out["c"], f"BLOB_CORRUPT {at} {name}")
     return "INTACT" if anchored else "UNANCHORED", f"{len(lines)} events of {incident}"
 
-_, key, anchor, folder = [*sys.argv, "", "", ""][:4]
-sys.excepthook = lambda _, fault, __: print(f"BAD_SIGNATURE or malformed: {fault!r}")
-place = pathlib.Path(anchor or "/dev/null")
-if not (key.count("+") > 1 and (place.is_file() or not anchor)): print(__doc__); sys.exit(2)
-word, said = verify(pathlib.Path(folder or pathlib.Path(__file__).parent), key, place)
-print(word, said); sys.exit(0 if word == "INTACT" else 3)
+if __name__ == "__main__":
+    _, key, copies, folder = [*sys.argv, "", "", ""][:4]
+    place, home = pathlib.Path(copies or "/dev/null"), folder or pathlib.Path(__file__).parent
+    sys.excepthook = lambda _, fault, __: print(f"BAD_SIGNATURE or malformed: {fault!r}")
+    if "+" not in key or (copies and not place.is_file()): print(__doc__); sys.exit(2)
+    print(*(said := verify(pathlib.Path(home), key, place))); sys.exit(3 * (said[0] != "INTACT"))
