@@ -34,7 +34,8 @@ def verify(folder: pathlib.Path, key: str, anchor: pathlib.Path) -> tuple[str, s
     need(all(of for of, _, _ in notes), "BAD_SIGNATURE another key signed a seal")
     need(all(of.startswith(ours) for of, _, _ in notes) and f"{about['format']}" == "2", "FOREIGN")
     heads = {(of, size): root for of, size, root in notes}
-    for of, size, root in [open_note(row, key) for row in anchor.read_bytes().split(b"\n")[:-1]]:
+    copies = [row for row in anchor.read_bytes().split(b"\n")[:-1] if ours.encode() in row]
+    for of, size, root in [open_note(row, key) for row in copies]:
         need(kept.setdefault((of, size), root) == root == heads.get((of, size), root), "FORK")
     lines, proofs = rows(folder / "events.jsonl"), rows(folder / "proofs.jsonl")
     need(0 < len(lines) == len(proofs), "TRUNCATED events and proofs differ in number")
@@ -49,8 +50,7 @@ def verify(folder: pathlib.Path, key: str, anchor: pathlib.Path) -> tuple[str, s
         last = (stream, seq) if need((stream, seq) > last, f"SEQ_WRONG {at}") else last
         met = [climb(leaf, seq, int(n) - 1, p) == heads.get((of, int(n))) for n, p in paths.items()]
         need(met and all(met), f"ROOT_MISMATCH {at}")
-        first = min((n for one, n in kept if one == of and n > seq), default=0)
-        anchored = anchored and str(first) in paths  # by the first copied seal that covers it
+        anchored &= str(min((n for o, n in kept if o == of and n > seq), default=0)) in paths
         for name, out in event.get("out", {}).items():
             blob = folder / "blobs" / out["c"]
             data = blob.read_bytes() if blob.is_file() else None

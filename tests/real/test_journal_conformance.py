@@ -129,6 +129,8 @@ def test_the_python_verifier_is_short_and_imports_nothing_of_ours() -> None:
 def test_a_bundle_verifies_with_what_lies_in_it_and_the_owners_key(tmp_path: Path) -> None:
     place = Place(tmp_path)
     twenty_events(place)
+    with place.open() as journal:  # a second session, with a super-seal of its own
+        journal.append(note("later"))
     bundle = tmp_path / "evidence"
     summary = export_bundle(Reader.open(place.path), "I1", bundle, key_id="x", anchors=[])
     key = place.keys.signing_key().public.line
