@@ -104,6 +104,27 @@ def super_seal(journal: Sealable, key: SigningKey, disk: Disk) -> Sequence[Head]
     return heads
 
 
+def take_over(journal: Sealable, key: SigningKey, disk: Disk) -> None:
+    """Sign, store and anchor the newest head of each stream that another key of ours signed last.
+
+    After a key was rotated, whoever is given the new one alone, as a bundle's verifier is, could
+    otherwise judge no stream that was last sealed before.
+
+    Raises:
+        WriteFailed: ``seals.jsonl`` cannot be written.
+    """
+    trusted = (key.public, *journal.keys.pinned(journal.journal_id).keys)
+    path, journal_id = journal.layout.seals, journal.journal_id
+    own = latest_heads(path, journal_id, (key.public,))
+    newest = latest_heads(path, journal_id, trusted)
+    for stream in sorted(newest, key=stream_order):
+        head = newest[stream]
+        if own.get(stream) != head:
+            note = seal_note(journal_id, head, journal.clock.wall_us(), key)
+            append_note(path, disk, note)
+            _send(journal, note, stream, head.size, disk)
+
+
 def _send(journal: Sealable, note: str, stream: str, size: int, disk: Disk) -> list[str]:
     """Send to every anchor; gives the places that took it."""
     taken: list[str] = []

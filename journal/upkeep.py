@@ -11,6 +11,7 @@ from journal.events import JournalRead, KeyRotated, Redacted
 from journal.index import rebuild
 from journal.note_check import rotation_text
 from journal.notes import PublicKey, signature_line
+from journal.sealing import take_over
 from journal.writer import Journal
 
 
@@ -47,7 +48,8 @@ def redact(journal: Journal, event: Event, attachment: str, reason: str) -> Even
 def rotate_key(journal: Journal) -> PublicKey:
     """Draw a new signing key and hand over: both keys sign the statement, the log records it.
 
-    The next seal is the new key's. Whoever pinned the old key can follow the statement.
+    The next seal is the new key's, and so is one over every stream's newest head. Whoever pinned
+    the old key can follow the statement.
 
     Raises:
         KeyUnusable: The key store cannot be written.
@@ -63,6 +65,7 @@ def rotate_key(journal: Journal) -> PublicKey:
     journal.signing_key = new
     journal.keys.pin(journal.journal_id, key=new.public, anchor=None)
     journal.seal()
+    take_over(journal, new, journal.settings.disk)
     return new.public
 
 

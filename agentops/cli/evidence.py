@@ -25,6 +25,7 @@ from journal import KeyStore, Reader
 from journal.anchors import Anchor, anchor_at
 from journal.bundle import export_bundle
 from journal.proving import prove
+from journal.sealing import take_over
 from journal.seals import read_notes
 from journal.snapshot import snapshot
 from journal.trail import write_trail
@@ -93,6 +94,7 @@ def _export(arguments: argparse.Namespace) -> Status:
     with open_journal(settings) as journal:
         # What is exported must be sealed: the proofs end at a seal.
         journal.seal()
+        take_over(journal, journal.signing_key, journal.settings.disk)
         pinned = KeyStore(settings.places.keys).pinned(journal.journal_id)
         key_id = journal.signing_key.public.line
     bundle = export_bundle(

@@ -16,7 +16,7 @@ from journal.envelope import read_line
 from journal.errors import EventNotFound, JournalExists
 from journal.proving import prove
 from journal.trail import TrailSigner, keystore_text, trail
-from journal.upkeep import redact
+from journal.upkeep import redact, rotate_key
 from tests.support.journals import Place, completed, intended, note, twenty_events
 from tests.support.vectors import CASES, good_bundle, write_case
 
@@ -85,6 +85,28 @@ def test_the_bundles_python_verifier_says_the_same(name: str) -> None:
 @pytest.mark.parametrize("name", NAMES)
 def test_the_bundles_node_verifier_says_the_same(name: str) -> None:
     assert said(["node", str(FILES / "verify_bundle.mjs"), *arguments(name)]) == expected(name)
+
+
+@pytest.mark.needs("node")
+def test_after_a_rotation_the_new_key_is_enough_for_streams_that_were_sealed_before(
+    tmp_path: Path,
+) -> None:
+    place = Place(tmp_path)
+    first, second = place.create(), place.open()
+    for number, journal in enumerate((first, second)):
+        journal.append(intended(f"c{number}"))
+        journal.append(completed(f"c{number}", stdout=b"PID ARGS\n"))
+    second.close()
+    new = rotate_key(first)
+    first.close()
+    bundle = tmp_path / "evidence"
+    export_bundle(Reader.open(place.path), "I1", bundle, key_id="x", anchors=[place.anchor])
+    assert place.verify().status == "intact"
+    given = [new.line, str(place.anchor), str(bundle)]
+    assert verify_bundle(bundle, key=new.line, anchors=[place.anchor]).status == "intact"
+    python = [sys.executable, str(FILES / "verify_bundle.py")]
+    for program in (python, ["node", str(FILES / "verify_bundle.mjs")]):
+        assert said([*program, *given]) == (0, "INTACT")
 
 
 @pytest.mark.needs("node")
