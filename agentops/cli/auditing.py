@@ -119,13 +119,18 @@ def _verify_bundle(arguments: argparse.Namespace, settings: Settings, path: Path
     name = bundled_journal(path)
     pinned = KeyStore(settings.places.keys).pinned(name)
     own = name == name_of(settings.keyed or settings.journal)
-    key = trusted(arguments.key, settings, own=own) or (
-        pinned.keys[-1].line if pinned.keys else None
-    )
-    if key is None:
+    given = trusted(arguments.key, settings, own=own)
+    keys = [each.line for each in reversed(pinned.keys)]
+    if given is not None and (arguments.key is not None or given not in keys):
+        keys = [given]
+    if not keys:
         raise UsageError(f"{path}: no key of this bundle's journal is known here; give --key LINE")
     known = [Path(place) for place in pinned.anchors if Path(place).is_file()]
-    found = verify_bundle(path, key=key, anchors=arguments.anchor or known)
+    # A bundle is sealed by one key: of those that this journal had, the newest when it was made.
+    tried = (verify_bundle(path, key=key, anchors=arguments.anchor or known) for key in keys)
+    found = next(tried)
+    while found.status == "tampered" and (older := next(tried, None)) is not None:
+        found = older if older.status != "tampered" else found
     if arguments.json:
         emit(
             {

@@ -54,6 +54,17 @@ def test_a_bundle_verifies_elsewhere_and_a_changed_one_does_not(who: User, tmp_p
     assert (said.status, said.json["status"]) == (1, "tampered")
 
 
+def test_bundles_from_before_and_after_a_rotation_verify_with_the_owners_keys(
+    who: User, tmp_path: Path
+) -> None:
+    for name in ("before", "after"):
+        assert who.run("export", "--output", str(tmp_path / name)).status == 0
+        assert who.run("journal", "key", "rotate").status == 0
+    for name in ("before", "after"):
+        said = who.run("verify", str(tmp_path / name), "--json")
+        assert (said.status, said.json["status"]) == (0, "intact")
+
+
 def test_a_bundle_of_an_unknown_journal_asks_for_a_key(who: User, tmp_path: Path) -> None:
     assert who.run("export", "--output", str(tmp_path / "bundle")).status == 0
     (tmp_path / "another").mkdir()
