@@ -9,6 +9,7 @@ caller's ``record_reading``).
 from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib import resources
+from itertools import chain
 from pathlib import Path
 
 from journal.blobs import HEADER_BYTES, BlobFault, open_record, read_record
@@ -85,10 +86,10 @@ def export_bundle(
     if target.exists():
         raise JournalExists(f"{target} exists; choose another folder for the bundle")
     events = _chosen(reader, incident)
-    notes = [stored for place in anchors for stored in read_notes(place)]
+    copies = [list(read_notes(place)) for place in anchors]
     sealed: dict[str, SealedStream] = {}
     for stream in sorted({event.stream for event in events}):
-        sealed[stream] = sealed_stream(reader, stream, [list(read_notes(one)) for one in anchors])
+        sealed[stream] = sealed_stream(reader, stream, copies)
     proofs = [sealed[event.stream].prove(event.seq) for event in events]
     make_folder(target / "blobs")
     outputs = redacted = 0
@@ -101,7 +102,8 @@ def export_bundle(
     used = [note for one in sealed.values() for note in one.used()]
     _put(target / "seals.jsonl", b"".join(canonical({"note": note}) + b"\n" for note in used))
     origins = {stream_origin(reader.journal_id, stream) for stream in sealed}
-    kept = [one.note for one in notes if one.note.partition("\n")[0] in origins]
+    stored = chain.from_iterable(copies)
+    kept = [one.note for one in stored if one.note.partition("\n")[0] in origins]
     _put(target / "anchors.jsonl", b"".join(canonical({"note": note}) + b"\n" for note in kept))
     about: JsonObject = {
         "format": BUNDLE_FORMAT,
