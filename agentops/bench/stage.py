@@ -392,4 +392,6 @@ def _watch_everybody(stage: Stage) -> None:
     for truth in (*stage.box.processes(CONTAINER), *outside):
         if truth.outer_pid in known or truth.state == "Z" or has_mark(truth, stage.world.mark):
             continue
-        stage.oracle.watch(" ".join(truth.cmdline)[:80], truth)
+        # Who ends between the list and here was a shell of the staging; innocents are held already.
+        with contextlib.suppress(ProcessLookupError):
+            stage.oracle.watch(" ".join(truth.cmdline)[:80], truth)
