@@ -232,6 +232,15 @@ class Box:
             return answers(port) or None
 
         wait_for(up, _START_TIMEOUT_S, "answer from the box's SSH server")
+        if self.isolation == "root":
+            wait_for(self._is_quiet, _START_TIMEOUT_S, "end of the connection that asked it")
+
+    def _is_quiet(self) -> bool | None:
+        """Whether no connection has a process, which somebody might take for a bystander."""
+        those = self.processes()
+        init = self._namespace(None).init_pid
+        servers = {truth.outer_pid for truth in those if truth.outer_ppid == init}
+        return not any(truth.outer_ppid in servers for truth in those) or None
 
     def _outer_env(self, env: Mapping[str, str] | None) -> dict[str, str]:
         return {"PATH": _PATH, "HOME": str(self.directory / "home"), **(env or {})}
