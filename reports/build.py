@@ -14,6 +14,7 @@ from reports.evidence import Evidence, NoIncidentError, gather
 from reports.model import Depth, Entry, EventOutput, Report, Section
 from reports.sections import closing, command, knowledge, opening
 from reports.sections.author import Author
+from reports.standing import Standing
 from reports.wording.catalogue import Catalogue, load
 
 # A report of five hundred events stays below a megabyte: the rest of the page takes some nine
@@ -70,15 +71,18 @@ def build_report(
     *,
     words: Catalogue | None = None,
     until: str | None = None,
+    standing: Standing | None = None,
 ) -> Report:
     """The report on one incident, the latest by default. Same journal, same report.
 
-    until is the id of the event at which the report ends; all there is by default.
+    until is the id of the event at which the report ends; all there is by default. standing is
+    what a verification of the journal found, which the report tells at its top.
 
     Raises:
         NoIncidentError: The journal holds no such incident.
     """
-    evidence = gather(reader, incident or latest_incident(reader), until=until)
+    incident = incident or latest_incident(reader)
+    evidence = gather(reader, incident, until=until, standing=standing)
     return report_on(evidence, depth, words=words)
 
 
@@ -101,6 +105,7 @@ def report_on(evidence: Evidence, depth: Depth, *, words: Catalogue | None = Non
         incident=evidence.incident,
         theme=author.say("incident.title"),
         badge=author.say("incident.closed"),
+        standing=author.say("journal.verified"),
         sections=tuple(section(author) for section in chosen),
         entries=entries(evidence) if depth in {"incident", "command"} else (),
         journal_place=evidence.first.stream,

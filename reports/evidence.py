@@ -32,6 +32,7 @@ from journal.events import (
     SessionStarted,
 )
 from reports.observed import Listing, listing
+from reports.standing import Seal, Standing, seals_of
 
 P = TypeVar("P", bound=Payload)
 
@@ -105,6 +106,8 @@ class Evidence:
     outputs: Mapping[tuple[str, str], Output]
     incidents: tuple[tuple[Event, Event | None], ...]
     journal_id: str
+    seals: tuple[Seal, ...] = ()
+    standing: Standing | None = None
 
     @property
     def first(self) -> Event:
@@ -208,8 +211,12 @@ def elapsed_ms(earlier: Event, later: Event) -> int:
     return (later.ts_us - earlier.ts_us) // 1_000
 
 
-def gather(reader: Reader, incident: str, *, until: str | None = None) -> Evidence:
+def gather(
+    reader: Reader, incident: str, *, until: str | None = None, standing: Standing | None = None
+) -> Evidence:
     """Read all that a report on one incident may use, up to the event *until* (by id) if given.
+
+    standing is what a verification of the journal found; None if nobody asked.
 
     Raises:
         NoIncidentError: The journal holds no event of that incident.
@@ -234,6 +241,8 @@ def gather(reader: Reader, incident: str, *, until: str | None = None) -> Eviden
         outputs=_outputs(reader, events),
         incidents=_incidents(reader, last),
         journal_id=events[0].stream,
+        seals=seals_of(reader),
+        standing=standing,
     )
 
 

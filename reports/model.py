@@ -175,14 +175,22 @@ class Report(_Frozen):
     incident: str
     theme: Sentence
     badge: Sentence
+    standing: Sentence
     sections: tuple[Section, ...]
     entries: tuple[Entry, ...]
     journal_place: str
+
+    @property
+    def is_of_a_changed_journal(self) -> bool:
+        """Whether the journal was found not to be what was written: then that is said first."""
+        value = self.standing.claim.value
+        return isinstance(value, dict) and bool(value.get("finding"))
 
     def sentences(self) -> Iterator[Sentence | Row]:
         """Everything that states a claim, in order of appearance."""
         yield self.theme
         yield self.badge
+        yield self.standing
         for section in self.sections:
             for block in section.blocks:
                 match block:

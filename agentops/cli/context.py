@@ -57,6 +57,8 @@ def settings_for(arguments: argparse.Namespace) -> Settings:
 def actor() -> Actor:
     """Who is asking: ``$AGENTOPS_ACTOR`` as KIND:ID, else the login name at this machine.
 
+    An agent's model is ``$AGENTOPS_MODEL``: nothing else on this side knows it.
+
     Raises:
         UsageError: the variable is not of that form.
     """
@@ -68,7 +70,7 @@ def actor() -> Actor:
     if kind == "human" and name:
         return Actor("human", name)
     if kind == "agent" and name:
-        return Actor("agent", name, on_behalf_of=person)
+        return Actor("agent", name, os.environ.get("AGENTOPS_MODEL") or None, person)
     raise UsageError(
         f"AGENTOPS_ACTOR={given!r}: write human:NAME or agent:NAME, for example agent:claude"
     )

@@ -19,10 +19,12 @@ from agentops.cli.policies import shipped_text
 from agentops.cli.printing import console, emit
 from agentops.cli.reporting import rendered
 from agentops.cli.status import Status, of_resolution
+from agentops.cli.trusting import standing
 from agentops.config import Settings
 from agentops.demo import DemoEnded, run_demo
 from journal import Journal, KeyStore, Reader, SystemClock
 from journal.events import CommandIntended, JsonObject, ObservationParsed
+from reports.standing import Standing
 
 
 def register(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
@@ -43,7 +45,8 @@ def _demo(arguments: argparse.Namespace) -> Status:
     account = Account(out)
     ended = _run(arguments.fault, settings, place, account)
     reader = Reader.open(place)
-    reports = _write_reports(reader, ended.recovery.incident, place)
+    stands = standing(settings, place)
+    reports = _write_reports(reader, ended.recovery.incident, place, stands)
     answer = _answer(ended, reader, place, reports)
     if arguments.json:
         emit(answer)
@@ -83,12 +86,13 @@ def _run(fault: str, settings: Settings, place: Path, account: Account) -> DemoE
         )
 
 
-def _write_reports(reader: Reader, incident: str, place: Path) -> dict[str, str]:
+def _write_reports(reader: Reader, incident: str, place: Path, stands: Standing) -> dict[str, str]:
     """The postmortem beside the journal, as Markdown and as one HTML file."""
     written = {}
     for form in ("md", "html"):
         path = place.with_suffix(f".{form}")
-        path.write_text(rendered(reader, incident, "incident", form), encoding="utf-8")
+        text = rendered(reader, incident, "incident", form, stands=stands)
+        path.write_text(text, encoding="utf-8")
         written[form] = str(path)
     return written
 

@@ -12,13 +12,15 @@ from agentops.cli.context import (
     resolve_incident,
     settings_for,
 )
-from agentops.cli.printing import say
+from agentops.cli.printing import one_line, say
 from agentops.cli.status import Status
+from agentops.cli.trusting import standing
 from agentops.config import Settings
 from agentops.errors import UsageError
 from journal import Reader
 from reports import Depth, build_report, render_json, render_line
 from reports.render.overrides import Overrides, find
+from reports.standing import Standing
 from reports.wording.catalogue import WordingError, load
 
 _FORMATS = ("md", "html", "json")
@@ -42,17 +44,23 @@ def _report(arguments: argparse.Namespace) -> Status:
     reader = open_reader(settings)
     incident = resolve_incident(reader, arguments.incident)
     using = overrides(settings)
-    text = rendered(reader, incident, arguments.depth, arguments.format, using)
-    record_reading(settings, "report", f"{incident} {arguments.depth} {arguments.format}")
+    stands = standing(settings, settings.journal)
+    text = rendered(reader, incident, arguments.depth, arguments.format, using, stands)
+    asked = f"{incident} {arguments.depth} {arguments.format}"
+    record_reading(settings, "report", asked, from_log=not stands.finding)
+    status = Status.YES
+    if stands.finding:
+        say(f"agentops: not what was written: {one_line(stands.finding)}")
+        status = Status.NO
     if arguments.output is None:
         sys.stdout.write(text if text.endswith("\n") else text + "\n")
-        return Status.YES
+        return status
     try:
         arguments.output.write_text(text, encoding="utf-8")
     except OSError as error:
         raise UsageError(f"--output {arguments.output}: {error.strerror}") from error
     say(f"wrote {arguments.output}")
-    return Status.YES
+    return status
 
 
 def overrides(settings: Settings) -> Overrides:
@@ -73,11 +81,16 @@ def template_folders(settings: Settings) -> tuple[Path, ...]:
 
 
 def rendered(
-    reader: Reader, incident: str, depth: Depth, form: str, using: Overrides | None = None
+    reader: Reader,
+    incident: str,
+    depth: Depth,
+    form: str,
+    using: Overrides | None = None,
+    stands: Standing | None = None,
 ) -> str:
-    """The report as text; the same journal gives the same bytes."""
+    """The report as text; the same journal, verified alike, gives the same bytes."""
     using = using or Overrides(load())
-    report = build_report(reader, incident, depth, words=using.words)
+    report = build_report(reader, incident, depth, words=using.words, standing=stands)
     if form == "json":
         return render_json(report)
     if form == "html":

@@ -15,6 +15,7 @@ from agentops.cli.printing import emit, say
 from agentops.cli.reporting import overrides, rendered
 from agentops.cli.status import Status
 from agentops.cli.summaries import summary
+from agentops.cli.trusting import standing
 from agentops.cli.values import port
 from agentops.config import Settings
 from agentops.errors import UsageError
@@ -91,8 +92,11 @@ def _ground(settings: Settings, journal: Journal, person: str, *, through_client
         leases=settings.places.leases,
         person=person,
         says=summary,
-        tells=lambda reader, incident, depth: rendered(reader, incident, depth, "md", using),
+        tells=lambda reader, incident, depth: rendered(
+            reader, incident, depth, "md", using, standing(settings, settings.journal)
+        ),
         through_client=through_client,
+        model=os.environ.get("AGENTOPS_MODEL") or None,
     )
 
 

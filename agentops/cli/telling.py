@@ -21,9 +21,10 @@ from agentops.cli.context import (
 from agentops.cli.printing import emit, say
 from agentops.cli.reporting import overrides, template_folders
 from agentops.cli.status import Status
+from agentops.cli.trusting import how_far, verified
 from agentops.cli.values import age_us
 from agentops.errors import UsageError
-from journal import KeyStore, Reader, SystemClock, verify
+from journal import Reader, SystemClock
 from journal.errors import Corrupt
 from reports import build_report, render_markdown
 from reports.compliance import Surroundings, comply, render_compliance, unexplained
@@ -192,10 +193,11 @@ def _compliance(arguments: argparse.Namespace) -> Status:
         arguments.journal = arguments.path
     settings = settings_for(arguments)
     reader = open_reader(settings)
-    verification = verify(settings.journal, keys=KeyStore(settings.places.keys))
+    verification = verified(settings, settings.journal)
     surroundings = Surroundings(
         verification=verification.status,
         mode=settings.journal.stat().st_mode,
+        ranges=verification.ranges,
         finding="" if verification.finding is None else str(verification.finding),
     )
     try:
@@ -208,6 +210,7 @@ def _compliance(arguments: argparse.Namespace) -> Status:
     if arguments.json:
         emit(
             {
+                "verified": how_far(verification),
                 "items": [
                     {
                         "item": item.id,
@@ -227,5 +230,6 @@ def _compliance(arguments: argparse.Namespace) -> Status:
             }
         )
     else:
-        sys.stdout.write(render_compliance(answers, foreign, unread(reader)))
+        told = how_far(verification)
+        sys.stdout.write(render_compliance(answers, foreign, unread(reader), told))
     return Status.NO if any(answer.status == "fail" for _, answer in answers) else Status.YES

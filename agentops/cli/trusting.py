@@ -15,6 +15,7 @@ from journal.anchors import FileAnchor
 from journal.errors import JournalError
 from journal.layout import Layout, read_format
 from journal.snapshot_check import is_snapshot, verify_snapshot
+from reports.standing import Standing, standing_of
 
 
 def verified(
@@ -47,6 +48,34 @@ def verified(
         recorded = keys.pinned(read_format(Layout(path))).anchors
         places = list(dict.fromkeys([*recorded, str(settings.anchor)]))
     return verify(path, keys=keys, key=line, anchors=places, clock=SystemClock())
+
+
+def standing(settings: Settings, path: Path) -> Standing:
+    """How far the journal at *path* is what was written, as its reports say it.
+
+    Asked of the key store and of the anchors on this machine: telling opens no connection.
+    """
+    keys = KeyStore(settings.places.keys)
+    places = list(keys.pinned(read_format(Layout(path))).anchors)
+    if settings.anchor is not None and path == settings.journal:
+        places.append(str(settings.anchor))
+    near = [place for place in dict.fromkeys(places) if not place.startswith("ssh:")]
+    line = trusted(None, settings, own=is_own(settings, path))
+    return standing_of(verify(path, keys=keys, key=line, anchors=near))
+
+
+def how_far(found: Verification) -> str:
+    """One sentence on how far a journal is what was written."""
+    if found.finding is not None:
+        return f"Not what was written: {found.finding}"
+    if not found.keys:
+        return "Not verified: no key that is trusted here has signed this journal"
+    parts = [
+        f"up to event {each.sealed} of {each.size} in stream {each.stream}"
+        f" ({each.anchored} as anchors know them, {each.unsealed} unsealed)"
+        for each in found.ranges
+    ]
+    return f"Verified {'; '.join(parts) or 'nothing: it holds no event'}"
 
 
 def is_tampered(settings: Settings, deed: str) -> bool:

@@ -58,6 +58,7 @@ class Ground:
     says: Callable[[Event], str]
     tells: Callable[[Reader, str, Depth], str]
     through_client: bool = False
+    model: str | None = None
 
 
 async def _no_progress(_done: float, _total: float, _message: str) -> None:
@@ -92,7 +93,7 @@ class Desk:
 
     def actor(self, caller: Caller) -> Actor:
         """The agent that calls, on behalf of the person who started the server."""
-        return Actor("agent", caller.name, on_behalf_of=self.ground.person)
+        return Actor("agent", caller.name, self.ground.model, self.ground.person)
 
     def host(self, name: str) -> Host:
         """The inventory's host.

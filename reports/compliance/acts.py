@@ -2,6 +2,7 @@
 
 from collections import Counter
 
+from journal import Actor
 from journal.events import (
     CommandCompleted,
     CommandFailed,
@@ -41,19 +42,24 @@ def intent_first(records: Records) -> Answer:
 
 def who(records: Records) -> Answer:
     """L02: every event names one person, agent or engine; agents name their model."""
-    wrong = [
-        e
-        for e in records.events
-        if e.actor.kind in {"human", "agent"}
-        and (e.actor.id.lower() in _SHARED or (e.actor.kind == "agent" and not e.actor.model))
-    ]
+    wrong = [e for e in records.events if _unnamed(e.actor)]
+    who_not = ", ".join(dict.fromkeys(_unnamed(e.actor) for e in wrong))
     return every(
         "events with a named actor",
-        "events by a shared or unnamed actor",
+        f"events by a shared or unnamed actor ({who_not})",
         records.events,
         wrong,
         "no event",
     )
+
+
+def _unnamed(actor: Actor) -> str:
+    """What a person's or an agent's name lacks; empty where it lacks nothing."""
+    if actor.kind not in {"human", "agent"}:
+        return ""
+    if actor.id.lower() in _SHARED:
+        return f"{actor.kind} {actor.id!r}: a shared name"
+    return f"agent {actor.id!r}: no model" if actor.kind == "agent" and not actor.model else ""
 
 
 def what(records: Records) -> Answer:

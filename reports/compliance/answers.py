@@ -14,6 +14,7 @@ from pydantic import JsonValue
 from journal import Event, Reader, Shredded
 from journal.errors import Corrupt
 from journal.events import CommandIntended, DefinitionRecorded
+from journal.findings import Ranges
 
 Status = Literal["pass", "fail", "not applicable"]
 _REFS_MAX = 5
@@ -23,15 +24,17 @@ _REFS_MAX = 5
 class Surroundings:
     """What the journal cannot say of itself, found out by the caller.
 
-    verification is ``verify``'s status, finding what it found first; mode the permission bits of
-    the journal's folder; findings the number of lint findings on its generated reports, None when
-    none was linted; unmade says why a report could not be made.
+    verification is ``verify``'s status, ranges how far it reached in each stream, finding what it
+    found first; mode the permission bits of the journal's folder; findings the number of lint
+    findings on its generated reports, None when none was linted; unmade says why a report could
+    not be made.
     """
 
     verification: Literal["intact", "unanchored", "unsealed", "tampered"]
     mode: int | None = None
     findings: int | None = None
     finding: str = ""
+    ranges: tuple[Ranges, ...] = ()
     unmade: str = ""
 
 

@@ -22,10 +22,12 @@ def render_compliance(
     found: tuple[tuple[Item, Answer], ...],
     foreign: tuple[Unexplained, ...] = (),
     unread: tuple[str, ...] = (),
+    standing: str = "",
 ) -> str:
     """The answers as Markdown: evidence, not a certificate.
 
-    ``foreign`` is what is not ours, ``unread`` the hosts whose own logs nobody read.
+    ``foreign`` is what is not ours, ``unread`` the hosts whose own logs nobody read, ``standing``
+    how far the journal was verified.
     """
     tally = dict.fromkeys(("pass", "fail", "not applicable"), 0)
     for _, answer in found:
@@ -33,6 +35,7 @@ def render_compliance(
     parts = [
         "# Compliance",
         "",
+        *([escape(standing), ""] if standing else []),
         "Evidence from this journal, not a certificate: which standards apply is for its owner.",
         "",
         ", ".join(f"{status}: {number}" for status, number in tally.items()) + ".",

@@ -8,7 +8,15 @@ from pydantic import JsonValue
 from reports import claims
 from reports.claims import Claim, Predicate
 from reports.evidence import Evidence
-from reports.predicates import commands, decisions, incident, learning, processes, progress
+from reports.predicates import (
+    commands,
+    decisions,
+    incident,
+    learning,
+    processes,
+    progress,
+    standing,
+)
 
 PREDICATES: Mapping[str, Predicate] = MappingProxyType(
     {
@@ -20,6 +28,7 @@ PREDICATES: Mapping[str, Predicate] = MappingProxyType(
             *progress.PREDICATES,
             *decisions.PREDICATES,
             *learning.PREDICATES,
+            *standing.PREDICATES,
             learning.REMEDY,
         )
     }

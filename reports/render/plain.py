@@ -5,18 +5,18 @@ import json
 from pydantic import JsonValue
 
 from reports.model import Report
-from reports.render.markdown import escape, inline
+from reports.render.markdown import escape, sentence_line
 from reports.render.visible import visible
 
 
 def render_line(report: Report) -> str:
-    """Theme, incident and end in one line of text.
+    """Theme, incident, end and how far that was verified, in one line of text.
 
     It ends without a line break.
     """
-    refs = "".join(f" [{ref.label}]" for ref in report.badge.refs[:1])
-    end = inline(report.badge.spans)
-    return visible(f"{report.theme.text}: {escape(report.incident)}. {end}{refs}")
+    head = f"{report.theme.text}: {escape(report.incident)}."
+    said = [f"{head} {sentence_line(report.badge)}", sentence_line(report.standing)]
+    return visible(" ".join(reversed(said) if report.is_of_a_changed_journal else said))
 
 
 def render_json(report: Report) -> str:

@@ -7,7 +7,13 @@ from pydantic import JsonValue
 
 from journal import Journal, KeyStore, NewEvent, Reader, Settings, verify
 from journal.errors import Corrupt
-from journal.events import IncidentClosed, IncidentOpened, JournalRead, JsonObject
+from journal.events import (
+    IncidentClosed,
+    IncidentNoted,
+    IncidentOpened,
+    JournalRead,
+    JsonObject,
+)
 from reports.build import build_report
 from reports.compliance import Surroundings, comply, render_compliance, unexplained
 from reports.compliance.history import unread
@@ -44,7 +50,25 @@ def test_what_a_whole_incident_shows_passes(recovered: Reader) -> None:
     passing = ("L01", "L02", "L03", "L05", "L06", "L07", "L10", "L11", "L12", "L14", "L18", "L21")
     assert {item: found[item] for item in passing} == dict.fromkeys(passing, "pass")
     assert found["L13"] == "fail"
-    assert found["L17"] == "fail"
+    assert found["L17"] == "not applicable"
+
+
+def test_an_event_that_no_digest_was_read_of_within_a_day_fails_the_item(tmp_path: Path) -> None:
+    teller = told_by.begin(tmp_path / "j.journal", tmp_path / "keys", "inc-d")
+    day_ms = 86_400_000
+    teller.tell(IncidentOpened(title="t", job=None))
+    teller.clock.pass_ms(day_ms // 2)
+    teller.journal.append(NewEvent(JournalRead(purpose="digest", query="")))
+    teller.clock.pass_ms(day_ms)
+    teller.tell(IncidentNoted(text="late at night"))
+    assert statuses(teller.journal.reader())["L17"] == "pass"
+    noted = teller.events[-1]
+    teller.clock.pass_ms(day_ms + 1_000)
+    teller.journal.append(NewEvent(JournalRead(purpose="digest", query="")))
+    answer = {item.id: told for item, told in comply(teller.journal.reader(), INTACT)}["L17"]
+    teller.journal.close()
+    assert (answer.status, answer.refs) == ("fail", (f"e{noted.seq:04d}·{noted.leaf[:8]}",))
+    assert "1 of 2; digests read: 2" in answer.words
 
 
 def test_a_wide_folder_a_broken_chain_and_findings_fail(recovered: Reader) -> None:
@@ -92,7 +116,10 @@ def test_a_shared_name_fails_the_item_on_identity(tmp_path: Path) -> None:
         settings=Settings(random=told_by.RandomBytes(), machine=told_by.MACHINE),
     ) as journal:
         journal.append(NewEvent(IncidentOpened(title="t", job=None), incident="i"))
-    assert statuses(Reader.open(tmp_path / "j.journal"))["L02"] == "fail"
+    found = comply(Reader.open(tmp_path / "j.journal"), INTACT)
+    answer = next(told for item, told in found if item.id == "L02")
+    assert answer.status == "fail"
+    assert "human 'root': a shared name" in answer.words
 
 
 def test_the_page_says_that_it_is_no_certificate(recovered: Reader) -> None:

@@ -6,16 +6,19 @@ journal is told again and must say the same. Not here: hand-written sentences' c
 
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 
 from journal import Reader
-from reports.build import build_report
-from reports.evidence import NoIncidentError
+from reports.build import report_on
+from reports.evidence import Evidence, NoIncidentError, gather
 from reports.lint.document import Document, read, split
 from reports.lint.findings import Context, Finding, at
 from reports.model import Depth
 from reports.render.overrides import Overrides
 from reports.render.plain import render_line
-from reports.wording.catalogue import load
+from reports.sections.author import Author
+from reports.standing import possible
+from reports.wording.catalogue import Catalogue, load
 
 _RECHECK = re.compile(r"agentops verify JOURNAL (?:&&|&amp;&amp;) agentops lint REPORT")
 _HEAD = re.compile(
@@ -25,6 +28,7 @@ _HEAD = re.compile(
 )
 _LINE = re.compile(r"[^\n:]+: (\S+)\. [^\n]*\s*\Z")
 _SECTION = re.compile(r"^## |<h2\b", re.MULTILINE)
+_WORDS = re.compile(r"\w+")
 _INCIDENT = re.compile(r"[Rr]eport of incident (?:<code>)?`?([^`<\s]+)")
 
 
@@ -47,9 +51,8 @@ def regenerated(context: Context, reader: Reader) -> Iterator[Finding]:
     try:
         using = context.overrides or Overrides(load())
         until = _cut_off(context, named[1])
-        report = build_report(
-            reader, named[1], _depth(context.source), words=using.words, until=until
-        )
+        evidence = _as_it_stood(context, gather(reader, named[1], until=until), using.words)
+        report = report_on(evidence, _depth(context.source), words=using.words)
     except NoIncidentError as error:
         yield Finding(1, "C24", str(error), "")
         return
@@ -69,8 +72,26 @@ def one_line(context: Context, reader: Reader) -> bool:
     if found is None or found[1] not in context.record.incidents:
         return False
     words = (context.overrides or Overrides(load())).words
-    report = build_report(reader, found[1], "line", words=words)
-    return render_line(report) == context.source.strip()
+    evidence = _as_it_stood(context, gather(reader, found[1]), words)
+    return render_line(report_on(evidence, "line", words=words)) == context.source.strip()
+
+
+def _as_it_stood(context: Context, evidence: Evidence, words: Catalogue) -> Evidence:
+    """The evidence verified as far as the text says, if it can have been; else as far as it can."""
+    said = _plain(" ".join(block.text for block in context.document.blocks))
+    last, tried = evidence, set()
+    for standing in possible(evidence.seals):
+        last = replace(evidence, standing=standing)
+        told = _plain(Author(last, words).say("journal.verified").text)
+        if told not in tried and told in said:
+            return last
+        tried.add(told)
+    return last
+
+
+def _plain(text: str) -> str:
+    """The words and numbers alone, which every form of a report has in common."""
+    return f" {' '.join(_WORDS.findall(text))} "
 
 
 def _depth(source: str) -> Depth:
