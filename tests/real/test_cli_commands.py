@@ -8,6 +8,7 @@ import os
 import pty
 import signal
 import subprocess
+import sys
 import tempfile
 from pathlib import Path
 from typing import get_args
@@ -24,6 +25,20 @@ from tests.support.boxes import host_of
 from tests.support.command_line import User, user
 
 pytestmark = pytest.mark.timeout(600)
+
+# What the storeys below need is loaded once; then each command where no other one is loaded yet.
+FIRST = """
+import os, sys
+import journal, reports, agentops.recover, mcp.server, rich.table
+for name in sys.argv[1:]:
+    pid = os.fork()
+    if pid == 0:
+        from agentops.cli.main import build_parser
+        build_parser(name)
+        os._exit(0)
+    if os.waitpid(pid, 0)[1]:
+        sys.exit(f"{name} cannot be loaded first")
+"""
 
 
 @pytest.fixture(scope="module")
@@ -56,6 +71,14 @@ def test_every_module_adds_exactly_the_commands_that_it_is_loaded_for() -> None:
     for names in GROUPS.values():
         assert commands_of(build_parser(names[0])) == set(names)
     assert commands_of(build_parser("no such command")) == every
+
+
+def test_every_module_can_be_the_first_that_is_loaded() -> None:
+    """The other tests fork their calls from a process that has loaded all of them."""
+    names = [names[0] for names in GROUPS.values()]
+    argv = [sys.executable, "-P", "-c", FIRST, *names]
+    said = subprocess.run(argv, capture_output=True, text=True, check=False)
+    assert said.returncode == 0, said.stderr
 
 
 def test_a_command_by_hand_answers_with_outcome_observation_and_events(who: User) -> None:

@@ -1,6 +1,7 @@
 """The command line as a user meets it: a process of its own, a home of its own.
 
 Here: starting it, waiting for it, and what it said. What it should have said stands in the tests.
+A call that needs nothing of a fresh interpreter is forked from one that has loaded the program.
 """
 
 import json
@@ -9,8 +10,11 @@ import subprocess
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
+
+from tests.support.forking import Forker
 
 # Far above what a call takes on a free machine: only one that hangs should meet it.
 TIMEOUT_S = 240.0
@@ -58,13 +62,7 @@ class User:
     @property
     def environ(self) -> dict[str, str]:
         """Nothing of the tests' own environment but what a process needs to start."""
-        passed = {name: os.environ[name] for name in _PASSED_ON if name in os.environ}
-        return {
-            **passed,
-            "HOME": str(self.home),
-            "OMP_NUM_THREADS": "1",
-            **(self.environment or {}),
-        }
+        return {**_passed_on(), "HOME": str(self.home), **(self.environment or {})}
 
     def start(
         self, *arguments: str | Path, before: Sequence[str] = (), **options: Any
@@ -88,17 +86,46 @@ class User:
         **options: Any,
     ) -> Said:
         """Run ``agentops`` to its end; one that does not end is killed and fails the test."""
-        process = self.start(*arguments, before=before, **options)
-        try:
-            out, err = process.communicate(timeout=timeout_s)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            out, err = process.communicate()
-            raise AssertionError(f"agentops {arguments} did not end:\n{err.decode()}") from None
         words = tuple(map(str, arguments))
-        said = Said(words, process.returncode, _text(out), _text(err))
+        try:
+            ended = None if before else self._forked(words, timeout_s, **options)
+            status, out, err = ended or self._started(words, before, timeout_s, options)
+        except subprocess.TimeoutExpired as late:
+            raise AssertionError(f"agentops {words} did not end:\n{_text(late.stderr)}") from None
+        said = Said(words, status, _text(out), _text(err))
         assert "Traceback" not in said.err, said.err
         return said
+
+    def _forked(
+        self,
+        words: tuple[str, ...],
+        timeout_s: float,
+        *,
+        env: Mapping[str, str] | None = None,
+        cwd: Path | None = None,
+        **options: Any,
+    ) -> tuple[int, bytes, bytes] | None:
+        """None where a call asks for more than an environment and a folder."""
+        server = None if options else _forker()
+        if server is None:
+            return None
+        return server.run(words, env or self.environ, cwd or self.folder, timeout_s)
+
+    def _started(
+        self,
+        words: tuple[str, ...],
+        before: Sequence[str],
+        timeout_s: float,
+        options: Mapping[str, Any],
+    ) -> tuple[int, bytes, bytes]:
+        process = self.start(*words, before=before, **options)
+        try:
+            out, err = process.communicate(timeout=timeout_s)
+        except subprocess.TimeoutExpired as late:
+            process.kill()
+            _, late.stderr = process.communicate()
+            raise
+        return process.returncode, out, err
 
 
 def user(place: Path, **environment: str) -> User:
@@ -107,6 +134,17 @@ def user(place: Path, **environment: str) -> User:
     home.mkdir(exist_ok=True)
     folder.mkdir(exist_ok=True)
     return User(home, folder, environment)
+
+
+def _passed_on() -> dict[str, str]:
+    passed = {name: os.environ[name] for name in _PASSED_ON if name in os.environ}
+    return {**passed, "OMP_NUM_THREADS": "1"}
+
+
+@cache
+def _forker() -> Forker | None:
+    """One a test process; None where the system has no pidfd."""
+    return Forker(_passed_on()) if hasattr(os, "pidfd_open") else None
 
 
 def _text(data: bytes | None) -> str:
