@@ -39,7 +39,8 @@ def chain_finding(layout: Layout, stream: str) -> tuple[int, Finding | None]:
 def _broken(stream: str, seq: int, path: Path, fault: str) -> Finding:
     if fault:
         return Finding("SEGMENT_CHANGED", "segment", stream, seq, path.name, fault)
-    text = "prev does not match the line before: one of the two was changed"
+    before = f"the line of event {seq - 1}" if seq else "the start of a stream"
+    text = f"prev does not match {before}: one of the two was changed; agentops verify says which"
     return Finding("LINE_CHANGED", "segment", stream, seq, path.name, text)
 
 

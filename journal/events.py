@@ -324,6 +324,13 @@ class SealAnchored(Payload):
     sink: str
 
 
+class AnchorDropped(Payload):
+    """Seals are no longer sent to this place; what it holds is still evidence."""
+
+    kind: Literal["anchor_dropped"] = "anchor_dropped"
+    sink: str
+
+
 class Redacted(Payload):
     """An attachment was removed after the fact; its commitment stays."""
 

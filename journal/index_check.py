@@ -49,7 +49,6 @@ class IndexCheck:
     Attributes:
         difference: The first row that differs from the line read from the segment.
         output_difference: The first event, and its output, of which the table says something else.
-        agreed: Rows that were compared and equal.
     """
 
     stream: str
@@ -57,7 +56,6 @@ class IndexCheck:
     outputs: Iterator[OutputRow]
     difference: IndexRow | None = None
     output_difference: tuple[int, str] | None = None
-    agreed: int = 0
 
     def compare(self, event: Event, outputs: Mapping[str, bytes]) -> None:
         """Compare the next row with the next line, and its outputs with those from the pack."""
@@ -69,7 +67,6 @@ class IndexCheck:
         if row.line != event.line or row.leaf.hex() != event.leaf or row.seq != event.seq:
             self.difference = row
             return
-        self.agreed += 1
         if self.output_difference is None:
             self._compare_outputs(event, outputs)
 

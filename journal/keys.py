@@ -3,7 +3,7 @@
     keys/
     ├── <name>.key       32-byte Ed25519 seed in hex, mode 0600
     ├── current          name of the key that signs
-    └── journals.json    journal id -> pinned public lines, places of anchors
+    └── journals.json    journal id -> pinned public lines, places of anchors, and of dropped ones
 
 Nothing in here is ever written into a journal but the key's id, and no key found inside a journal
 or bundle is trusted. Not here: signing (``journal.notes``).
@@ -29,10 +29,19 @@ _SEED_BYTES = 32
 
 @dataclass(frozen=True, slots=True)
 class Pinned:
-    """What the user's configuration says of one journal: whom to trust, where anchors lie."""
+    """What the user's configuration says of one journal: whom to trust, where anchors lie.
+
+    dropped are the places that seals are no longer sent to; what they hold is still evidence.
+    """
 
     keys: tuple[PublicKey, ...] = ()
     anchors: tuple[str, ...] = ()
+    dropped: tuple[str, ...] = ()
+
+    @property
+    def places(self) -> tuple[str, ...]:
+        """All that may hold evidence."""
+        return (*self.anchors, *self.dropped)
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,12 +124,13 @@ class KeyStore:
         if entry is None:
             return Pinned()
         lines, places = _texts(entry, "keys"), _texts(entry, "anchors")
-        if lines is None or places is None:
+        dropped = _texts(entry, "dropped")
+        if lines is None or places is None or dropped is None:
             raise KeyUnusable(
                 f"{self.folder / 'journals.json'}: the entry of journal {journal_id} is malformed;"
                 ' it is {"keys": [LINE, ...], "anchors": [PLACE, ...]}'
             )
-        return Pinned(keys=tuple(PublicKey.parse(line) for line in lines), anchors=places)
+        return Pinned(tuple(PublicKey.parse(line) for line in lines), places, dropped)
 
     def pin(self, journal_id: str, *, key: PublicKey, anchor: str | None) -> None:
         """Remember that this journal is signed with the key and anchored at the place.
@@ -130,15 +140,32 @@ class KeyStore:
         """
         self._make_folder()
         with locked(self.folder / "journals.lock"):
-            journals = self._journals()
             old = self.pinned(journal_id)
-            keys = list(dict.fromkeys([*(k.line for k in old.keys), key.line]))
-            anchors = list(dict.fromkeys([*old.anchors, *([] if anchor is None else [anchor])]))
-            if Pinned(tuple(map(PublicKey.parse, keys)), tuple(anchors)) == old:
-                return
-            journals[journal_id] = {"keys": keys, "anchors": anchors}
-            text = json.dumps(journals, indent=1, sort_keys=True)
-            write_whole(self.folder / "journals.json", text.encode() + b"\n")
+            keys = tuple(dict.fromkeys([*old.keys, key]))
+            anchors = tuple(dict.fromkeys([*old.anchors, *([] if anchor is None else [anchor])]))
+            dropped = tuple(place for place in old.dropped if place != anchor)
+            self._remember(journal_id, old, Pinned(keys, anchors, dropped))
+
+    def drop(self, journal_id: str, anchor: str) -> None:
+        """Remember that this journal's seals are no longer sent to the place.
+
+        Raises:
+            KeyUnusable: The folder cannot be written.
+        """
+        with locked(self.folder / "journals.lock"):
+            old = self.pinned(journal_id)
+            anchors = tuple(place for place in old.anchors if place != anchor)
+            dropped = tuple(dict.fromkeys([*old.dropped, anchor]))
+            self._remember(journal_id, old, Pinned(old.keys, anchors, dropped))
+
+    def _remember(self, journal_id: str, old: Pinned, new: Pinned) -> None:
+        if new == old:
+            return
+        entry = {"keys": [key.line for key in new.keys], "anchors": list(new.anchors)}
+        if new.dropped:
+            entry["dropped"] = list(new.dropped)
+        text = json.dumps(self._journals() | {journal_id: entry}, indent=1, sort_keys=True)
+        write_whole(self.folder / "journals.json", text.encode() + b"\n")
 
     def _make_folder(self) -> None:
         try:

@@ -7,6 +7,7 @@ from pydantic import Field
 from journal.events import (
     ActingFrozen,
     ActingThawed,
+    AnchorDropped,
     ApprovalExpired,
     ApprovalGranted,
     ApprovalRefused,
@@ -70,6 +71,7 @@ AnyPayload = Annotated[
     | KeyRotated
     | Sealed
     | SealAnchored
+    | AnchorDropped
     | Redacted
     | CaptureFailed
     | JournalRecovered

@@ -69,8 +69,9 @@ def verify(
     """Check a journal's folder.
 
     key is a pinned public line and beats the key store; anchors are places (``journal.anchors``)
-    and beat the recorded ones. Without any key no seal counts. outputs False leaves the blobs
-    unread. By the clock an event from the future is remarked.
+    and beat the recorded ones, of which one that was dropped need not be there. Without any key no
+    seal counts. outputs False leaves the blobs unread. By the clock an event from the future is
+    remarked.
 
     Raises:
         NotAJournal: No journal is at the path.
@@ -80,11 +81,11 @@ def verify(
     journal_id = read_format(layout)
     pinned = Pinned() if keys is None else keys.pinned(journal_id)
     trusted = pinned.keys if key is None else (PublicKey.parse(key),)
-    places = pinned.anchors if anchors is None else tuple(anchors)
+    places = pinned.places if anchors is None else tuple(anchors)
     # Notes first: whatever they cover is in the log that is read after them.
     seals = NoteFile("seals", layout.seals.name, tuple(read_notes(layout.seals)))
     sinks = [anchor_at(str(place)) for place in places]
-    anchored, remarks = _read_anchors(sinks)
+    anchored, remarks = _read_anchors(sinks, pinned.dropped)
     sizes = sizes_claimed([seals, *anchored], journal_id)
     if not trusted:
         remarks.append(Remark("NO_KEY", None, None, "no trusted key is known: seals count nothing"))
@@ -153,7 +154,9 @@ def status_of(finding: Finding | None, ranges: Sequence[Ranges]) -> Status:
     return "intact"
 
 
-def _read_anchors(anchors: Sequence[Anchor]) -> tuple[list[NoteFile], list[Remark]]:
+def _read_anchors(
+    anchors: Sequence[Anchor], dropped: Sequence[str]
+) -> tuple[list[NoteFile], list[Remark]]:
     files: list[NoteFile] = []
     remarks: list[Remark] = []
     for anchor in anchors:
@@ -162,10 +165,10 @@ def _read_anchors(anchors: Sequence[Anchor]) -> tuple[list[NoteFile], list[Remar
             notes = anchor.notes()
         except AnchorFailed as error:
             notes, reason = None, str(error)
-        if notes is None:
-            remarks.append(Remark("ANCHOR_UNREADABLE", None, None, reason))
-        else:
+        if notes is not None:
             files.append(NoteFile("anchor", anchor.place, notes))
+        elif anchor.place not in dropped:
+            remarks.append(Remark("ANCHOR_UNREADABLE", None, None, reason))
     return files, remarks
 
 

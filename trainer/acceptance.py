@@ -92,12 +92,6 @@ class Proxy:
         """Expected acceptance length at temperature 1: 1 + sum of products of overlaps."""
         return None if self.expected is None else _ratio(self.expected, self.blocks)
 
-    @property
-    def accuracy(self) -> tuple[float, ...]:
-        """Share of right rows at slots 1 to B - 1, whatever came before; 0 where none counts."""
-        shares = self.correct[1:] / self.counted[1:].clamp_min(1)
-        return tuple(shares.tolist())
-
     def plus(self, other: "Proxy") -> "Proxy":
         """Both."""
         expected = None

@@ -125,7 +125,7 @@ def _verify_bundle(arguments: argparse.Namespace, settings: Settings, path: Path
         keys = [given]
     if not keys:
         raise UsageError(f"{path}: no key of this bundle's journal is known here; give --key LINE")
-    known = [Path(place) for place in pinned.anchors if Path(place).is_file()]
+    known = [Path(place) for place in pinned.places if Path(place).is_file()]
     # A bundle is sealed by one key: of those that this journal had, the newest when it was made.
     tried = (verify_bundle(path, key=key, anchors=arguments.anchor or known) for key in keys)
     found = next(tried)

@@ -20,10 +20,12 @@ from agentops.cli.printing import emit, say
 from agentops.cli.status import Status
 from agentops.cli.trusting import is_tampered
 from agentops.cli.values import words
+from agentops.config import Settings
 from agentops.errors import UsageError
-from journal import KeyStore, Reader
+from journal import KeyStore, NewEvent, Reader
 from journal.anchors import Anchor, anchor_at
 from journal.bundle import export_bundle
+from journal.events import AnchorDropped
 from journal.proving import prove
 from journal.sealing import take_over
 from journal.seals import read_notes
@@ -57,8 +59,15 @@ def register_upkeep(journal: "argparse._SubParsersAction[argparse.ArgumentParser
     redacting.add_argument("output", metavar="OUTPUT", help="stdout, stderr, observation, …")
     redacting.add_argument("--reason", required=True, type=words, metavar="TEXT", help="why")
     redacting.set_defaults(run=_redact)
-    anchoring = journal.add_parser("anchor", help="send copies of seals to one more place")
+    anchoring = journal.add_parser(
+        "anchor", help="send copies of seals to one more place, or no longer to one"
+    )
     anchoring.add_argument("place", metavar="PLACE", help="a file, ssh:HOST:PATH, or git:FOLDER")
+    anchoring.add_argument(
+        "--drop",
+        action="store_true",
+        help="send none there from now on; what it has stays evidence",
+    )
     anchoring.set_defaults(run=_anchor)
     proving = journal.add_parser("prove", help="the inclusion proof of one sealed event")
     proving.add_argument("event", metavar="EVENT", help="id, unambiguous prefix, or [STREAM:]SEQ")
@@ -142,6 +151,8 @@ def _anchor(arguments: argparse.Namespace) -> Status:
         if Path(place).resolve().is_relative_to(reader.layout.root.resolve()):
             raise UsageError(f"anchor {place!r} lies inside the journal; choose a place outside it")
         place = str(Path(place).resolve())
+    if arguments.drop:
+        return _drop(arguments, settings, reader, place)
     anchor = anchor_at(place)
     _require_anchors(anchor)
     with open_journal(settings) as journal:
@@ -157,6 +168,30 @@ def _anchor(arguments: argparse.Namespace) -> Status:
         emit({"anchor": place, "size": head.size})
     else:
         say(f"seals go to {place} from now on; the first covers {head.size} events")
+    return Status.YES
+
+
+def _drop(arguments: argparse.Namespace, settings: Settings, reader: Reader, place: str) -> Status:
+    """Say so on record first: the place's own last note then covers the event, if it can."""
+    keys = KeyStore(settings.places.keys)
+    anchors = keys.pinned(reader.journal_id).anchors
+    named = [anchor for anchor in anchors if anchor_at(anchor).place == anchor_at(place).place]
+    if not named:
+        raise UsageError(f"anchor {place!r} is none of this journal's: {', '.join(anchors)}")
+    if settings.anchor is not None and anchor_at(str(settings.anchor)).place in named:
+        raise UsageError(
+            f"anchor {place!r} is the one of {settings.origins['anchor']};"
+            " change [journal] anchor there first"
+        )
+    if len(anchors) == 1:
+        raise UsageError(f"anchor {place!r} is the only one; add another before dropping it")
+    with open_journal(settings) as journal:
+        journal.append(NewEvent(AnchorDropped(sink=named[0])))
+    keys.drop(reader.journal_id, named[0])
+    if arguments.json:
+        emit({"dropped": named[0]})
+    else:
+        say(f"seals no longer go to {named[0]}; what it has is still compared")
     return Status.YES
 
 

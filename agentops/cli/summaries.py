@@ -5,6 +5,7 @@ from journal import Event
 from journal.events import (
     ActingFrozen,
     ActingThawed,
+    AnchorDropped,
     ApprovalExpired,
     ApprovalGranted,
     ApprovalRefused,
@@ -84,6 +85,8 @@ def _words(event: Event) -> str:  # noqa: C901, PLR0911, PLR0912 - one flat tabl
             )
         case Sealed() | SealAnchored():
             return f"size {payload.size}, root {payload.root[:12]}"
+        case AnchorDropped():
+            return payload.sink
         case SessionStarted():
             return f"process {payload.pid} on {payload.machine}"
         case SessionEnded():

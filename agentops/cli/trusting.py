@@ -45,7 +45,7 @@ def verified(
     places: Sequence[Path | str] | None = anchors
     if places is None and settings.anchor is not None and own and path == settings.journal:
         # Beside those that were added since: each may know what another has forgotten.
-        recorded = keys.pinned(read_format(Layout(path))).anchors
+        recorded = keys.pinned(read_format(Layout(path))).places
         places = list(dict.fromkeys([*recorded, str(settings.anchor)]))
     return verify(path, keys=keys, key=line, anchors=places, clock=SystemClock())
 
@@ -56,7 +56,7 @@ def standing(settings: Settings, path: Path) -> Standing:
     Asked of the key store and of the anchors on this machine: telling opens no connection.
     """
     keys = KeyStore(settings.places.keys)
-    places = list(keys.pinned(read_format(Layout(path))).anchors)
+    places = list(keys.pinned(read_format(Layout(path))).places)
     if settings.anchor is not None and path == settings.journal:
         places.append(str(settings.anchor))
     near = [place for place in dict.fromkeys(places) if not place.startswith("ssh:")]

@@ -4,6 +4,7 @@ Precedence: flag, environment, project file, user file, default. The project fil
 ``agentops.toml`` from the working directory upwards.
 """
 
+import os
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -50,7 +51,8 @@ class Settings:
     journal is the journal's directory; journal_key the pinned public key line, and keyed the
     journal that the file which pins it names; anchor the file that receives copies of seals; policy
     the policy file. project is the ``agentops.toml`` in force, None without one. origins says for
-    journal, key, anchor, policy and each ``hosts.NAME`` where the value came from.
+    journal, key, anchor, policy and each ``hosts.NAME`` where the value came from. read_only asks
+    that looking leaves no trace, neither in the journal nor at home.
     """
 
     places: Places
@@ -62,6 +64,7 @@ class Settings:
     policy: Path | None
     inventory: Inventory
     origins: Mapping[str, str]
+    read_only: bool = False
 
 
 def load_settings(
@@ -76,7 +79,7 @@ def load_settings(
     project = _project_file(cwd)
     user = places.config / FILE_NAME
     near = _File() if project is None else _read(project)
-    far = _read(user) if user.is_file() else _File()
+    far = _read(user) if _is_there(user) else _File()
     near_base = cwd if project is None else project.parent
     own = environ.get("AGENTOPS_JOURNAL")
     here, there = str(project or ""), str(user)
@@ -120,9 +123,22 @@ def load_settings(
 def _project_file(cwd: Path) -> Path | None:
     for folder in (cwd, *cwd.parents):
         candidate = folder / FILE_NAME
-        if candidate.is_file():
+        if _is_there(candidate):
             return candidate
     return None
+
+
+def _is_there(path: Path) -> bool:
+    """Whether anything has this name: what is there and is no file may not be passed over.
+
+    Raises:
+        ConfigError: it is a folder, a device, or leads nowhere.
+    """
+    if path.is_file():
+        return True
+    if os.path.lexists(path):
+        raise ConfigError(f"{path}: is no file; move it away, or write the settings there")
+    return False
 
 
 def _read(path: Path) -> _File:

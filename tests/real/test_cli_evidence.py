@@ -12,7 +12,7 @@ import duckdb
 import pyarrow as pa
 import pytest
 
-from tests.support.command_line import User, user
+from tests.support.command_line import Kept, User, user
 
 
 def _arrow_rows(path: Path) -> Iterable[Sequence[object]]:
@@ -29,17 +29,24 @@ READERS: Mapping[str, Callable[[Path], Iterable[Sequence[object]]]] = {
 }
 
 
-@pytest.fixture
-def who(tmp_path: Path) -> User:
+@pytest.fixture(scope="module")
+def kept(tmp_path_factory: pytest.TempPathFactory) -> Kept:
     """A user with one command in an incident, on this machine."""
-    made = user(tmp_path)
+    place = tmp_path_factory.mktemp("evidence")
+    made = user(place)
     assert made.run("init").status == 0
     assert made.run("hosts", "add", "here", "--local", "--tier", "dev").status == 0
     assert made.run("incident", "open", "a look").status == 0
     incident = made.run("incident", "list", "--json").json["incidents"][0]["incident"]
     done = made.run("do", "probe_host", "--host", "here", "--incident", incident)
     assert done.status == 0, done.err
-    return made
+    return Kept.of(made, place / "copies")
+
+
+@pytest.fixture
+def who(kept: Kept) -> User:
+    """That user, for one test."""
+    return kept.back()
 
 
 def test_a_bundle_verifies_elsewhere_and_a_changed_one_does_not(who: User, tmp_path: Path) -> None:
@@ -203,6 +210,7 @@ def test_good_links_are_no_yes_and_a_broken_one_is_named(who: User) -> None:
     said = who.run("verify", "--chain", "--json")
     assert said.status == 1
     assert "LINE_CHANGED" in said.json["finding"]
+    assert "one of the two was changed; agentops verify says which" in said.json["finding"]
 
 
 def test_an_anchor_that_was_added_is_compared_beside_the_first(who: User, tmp_path: Path) -> None:
@@ -221,6 +229,35 @@ def test_an_anchor_that_was_added_is_compared_beside_the_first(who: User, tmp_pa
     shutil.copy(tmp_path / "old.jsonl", first)
     said = who.run("verify", "--json")
     assert (said.status, said.json["finding"]["code"]) == (1, "ROLLBACK")
+
+
+def test_a_dropped_anchor_gets_no_more_seals_and_still_finds_a_rollback(
+    who: User, tmp_path: Path
+) -> None:
+    journal = who.folder / "ops.journal"
+    (first,) = (who.home / ".local/state/agentops/anchors").iterdir()
+    second = tmp_path / "second.jsonl"
+    drop = ("journal", "anchor", str(second), "--drop")
+    who.run(*drop).refused(2, "none of this journal's", str(first))
+    who.run("journal", "anchor", str(first), "--drop").refused(2, "agentops.toml", "anchor")
+    shutil.copytree(journal, tmp_path / "old.journal")
+    shutil.copy(first, tmp_path / "old.jsonl")
+    assert who.run("journal", "anchor", str(second)).status == 0
+    assert who.run(*drop).status == 0
+    told = who.run("log", "--kind", "anchor_dropped", "--json").json["events"]
+    assert [event["data"] for event in told] == [{"sink": str(second)}]
+    had = second.read_bytes()
+    assert who.run("journal", "seal").status == 0
+    assert second.read_bytes() == had
+    said = who.run("verify", "--json")
+    assert (said.status, said.json["remarks"]) == (0, [])
+    shutil.rmtree(journal)
+    shutil.copytree(tmp_path / "old.journal", journal)
+    shutil.copy(tmp_path / "old.jsonl", first)
+    assert who.run("verify", "--json").json["finding"]["code"] == "ROLLBACK"
+    second.unlink()  # that one which was dropped is gone is no news
+    said = who.run("verify", "--json")
+    assert (said.status, said.json["remarks"]) == (0, [])
 
 
 @pytest.mark.parametrize("place", ["", "ftp:x", "git:/nonexistent", "ssh:nohost.invalid:/x"])

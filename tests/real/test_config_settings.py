@@ -57,6 +57,23 @@ def test_a_broken_file_is_named_with_key_and_remedy(tmp_path: Path, text: str, s
     assert "\n" not in str(raised.value)
 
 
+@pytest.mark.parametrize("place", ["work/agentops.toml", "home/.config/agentops/agentops.toml"])
+@pytest.mark.parametrize("sort", ["folder", "link to nowhere"])
+def test_what_has_the_name_and_is_no_file_is_not_passed_over(
+    tmp_path: Path, place: str, sort: str
+) -> None:
+    path = tmp_path / place
+    path.parent.mkdir(parents=True)
+    if sort == "folder":
+        path.mkdir()
+    else:
+        path.symlink_to("nowhere")
+    (tmp_path / "work/deep").mkdir(parents=True)
+    with pytest.raises(ConfigError, match="is no file; move it away") as raised:
+        load_settings(environ=_environ(tmp_path), cwd=tmp_path / "work/deep")
+    assert str(raised.value).startswith(str(path))
+
+
 def test_without_a_home_the_remedy_is_named(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="HOME is not set"):
         load_settings(environ={}, cwd=tmp_path)

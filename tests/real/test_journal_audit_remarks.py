@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from journal import Journal, Verification, verify
+from journal import Journal, Reader, Verification, verify
 from tests.support.journals import ACTOR, Place, SteppingClock, note, twenty_events
 
 YEAR_2100_US = 4_102_444_800_000_000
@@ -52,6 +52,29 @@ def test_an_anchor_that_was_shortened_is_remarked_with_counts(place: Place, kept
     place.anchor.write_text("".join(lines[:kept]))
     (said,) = remarks(place.verify(), "ANCHOR_SHORT")
     assert f"{place.anchor} took {len(took)} seals and lacks {len(took) - kept} of them" in said
+
+
+def test_a_dropped_anchor_is_sent_nothing_and_is_compared_while_it_is_there(place: Place) -> None:
+    journal_id = Reader.open(place.path).journal_id
+    place.keys.drop(journal_id, str(other(place)))
+    had = other(place).read_bytes()
+    with place.open() as journal:
+        journal.append(note("not for the second"))
+    assert other(place).read_bytes() == had
+    other(place).unlink()
+    assert remarks(place.verify(), "ANCHOR_UNREADABLE") == []
+    place.keys.pin(journal_id, key=place.keys.key_for(journal_id).public, anchor=str(other(place)))
+    assert len(remarks(place.verify(), "ANCHOR_UNREADABLE")) == 1
+    place.keys.drop(journal_id, str(other(place)))
+    place.put_lines(place.lines()[:3])
+    for path in (place.layout.seals, place.anchor):
+        path.write_bytes(b"")
+    place.layout.index.unlink()
+    assert place.verify().status == "unsealed"
+    other(place).write_bytes(had)
+    finding = place.verify().finding
+    assert finding is not None
+    assert finding.code == "ROLLBACK"
 
 
 def test_only_one_seal_gone_from_the_middle_is_remarked(place: Place) -> None:

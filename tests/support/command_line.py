@@ -6,13 +6,14 @@ A call that needs nothing of a fresh interpreter is forked from one that has loa
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 from tests.support.forking import Forker
 
@@ -126,6 +127,28 @@ class User:
             _, late.stderr = process.communicate()
             raise
         return process.returncode, out, err
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """A user's folders as they once were, to be put back at the same places for each test."""
+
+    who: User
+    copies: Path
+
+    @classmethod
+    def of(cls, who: User, copies: Path) -> Self:
+        """Copy both folders into *copies*, which must not be there yet."""
+        for folder in (who.home, who.folder):
+            shutil.copytree(folder, copies / folder.name, symlinks=True)
+        return cls(who, copies)
+
+    def back(self) -> User:
+        """Put them back."""
+        for folder in (self.who.home, self.who.folder):
+            shutil.rmtree(folder)
+            shutil.copytree(self.copies / folder.name, folder, symlinks=True)
+        return self.who
 
 
 def user(place: Path, **environment: str) -> User:
