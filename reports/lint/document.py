@@ -90,13 +90,17 @@ def _unquoted(text: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """A heading (with its level), paragraph, list item, table row or code block."""
+    """A heading (with its level), paragraph, list item, table row or code block.
+
+    ``guessed``: nothing but its shortness makes the line a heading.
+    """
 
     kind: BlockKind
     text: str
     line: int
     number: int | None = None
     level: int = 0
+    guessed: bool = False
 
 
 @dataclass(frozen=True)
@@ -183,7 +187,7 @@ def _paragraph(lines: list[str], first: int) -> Block:
     flat = " ".join(words.split())
     short = len(flat.split()) <= _HEADING_WORDS_MAX and not re.search(r"[.!?:;»”\"\]]$", flat)
     if short and flat[:1].isupper():
-        return Block("heading", flat, first, level=2)
+        return Block("heading", flat, first, level=2, guessed=True)
     return Block("paragraph", flat, first)
 
 

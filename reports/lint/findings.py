@@ -122,6 +122,15 @@ class Context:
             for answer in (weigh(world, parts, ()),)
         )
 
+    def strict(self, sentence: Sentence) -> bool:
+        """Whether a sentence is held to its words as well as to what happened.
+
+        One that cites events asks for it; of an imported transcript there is nothing else to hold
+        it to. Any other, written by hand on what was recorded as it happened, is objected to only
+        where all of it is understood and the record has it otherwise.
+        """
+        return bool(sentence.labels) or not self.ground.worlds
+
     def before(self, sentence: Sentence) -> Sentence | None:
         """The sentence before one, in the same block."""
         place = self.claims.index(sentence)

@@ -105,10 +105,12 @@ FUTURE = (_LATER, _NOW)
 
 # What a trouble may come from; told as a fact, it has to have been looked at.
 ORIGIN = (
-    "gpu|gpus|cuda|vram|nccl|nvlink|full disk|disk was|disk had|disk space|file system|filesystem",
+    "gpu|gpus|cuda|vram|nccl|nvlink|full disk|disk was full",
+    "disk was too|disk was slow|disk had no|disk had filled|disk space|file system|filesystem",
     "nfs|quota|dns|firewall|oom|swap|network|out of memory|memory leak|driver|firmware|hardware",
     "deadlock*|race condition|data loader|data-loader|dataloader|overheat*|power cut",
-    "stack dump|core dump|profiler|debugger|typo|bug|regression|colleague|cron|scheduler",
+    "stack dump|core dump|profiler|debugger|typo|regression|cron job|ssh daemon|sshd|tmux|nohup",
+    "oom killer|watchdog|kernel panic|cgroup|systemd",
 )
 NUMBER_WORDS = {
     "one": 1, "two": 2, "three": 3, "four": 4, "five": 5, "six": 6, "seven": 7, "eight": 8,
@@ -132,5 +134,5 @@ ENTRIES = {
 ABSOLUTES, PROOFS, TOTALS = family(*ABSOLUTE), family(*PROOF), family(*TOTAL)
 PRAISES, BLAMES = family(*PRAISE), family(*BLAME)
 CAUSES, HEDGES, OPENS = family(*CAUSE), family(*HEDGE), family(*OPEN)
-STATES, FUTURES = family(*STATE), family(*FUTURE)
+STATES, FUTURES, NOW = family(*STATE), family(*FUTURE), family(_NOW)
 ORIGINS = family(*ORIGIN)

@@ -61,6 +61,7 @@ _UNCHANGED = re.compile(
     r"\b(?:unchanged|untouched|alone|unmodified|as (?:it|they) (?:was|were))\b",
     re.IGNORECASE,
 )
+_A_WHILE = re.compile(r"\b(?:until|before|while|when|then|by|at)\b", re.IGNORECASE)
 _THE_FILE = re.compile(r"\bthe (?:[\w-]+ )?(?:script|file|launcher)\b", re.IGNORECASE)
 _HELD = re.compile(
     r"\b(?:(?P<none>no|without(?: any)?|neither|nor|or)|an?|held|holds|had|one|some|several|open)"
@@ -243,7 +244,7 @@ def _progress(world: World, clause: Clause) -> Iterator[Answer]:
 
 def _unchanged(world: World, clause: Clause) -> Iterator[Answer]:
     """Whether a file that is said to be as it was, was written."""
-    if _UNCHANGED.search(clause.text) is None or clause.negated:
+    if _UNCHANGED.search(clause.text) is None or clause.negated or _A_WHILE.search(clause.text):
         return
     written = {str(h.get("name")) for h in world.of("file") if h.get("written") and h.inside}
     deployed = any(h.inside for h in world.of("deployment"))

@@ -42,7 +42,7 @@ _FUTURE = re.compile(
     r"\b(?:will|shall|remains? to be|(?:is|are) (?:going to|about to|yet to|due|expected|planned"
     r"|scheduled|pending|(?:still )?to (?:be|come|follow))"
     r"|(?:(?:still |yet )?(?:has|have)|needs?)(?: still| yet)? to be"
-    r"|(?:is |are |still |yet )*(?:outstanding|under ?way|in progress)|still open)\b",
+    r"|(?:is |are |still |yet )*(?:outstanding|under ?way|in progress|on hold)|still open)\b",
     re.IGNORECASE,
 )
 _PRESENT = re.compile(r"\b(?:is|are|has|have|remains?|keeps?|continues?|runs?)\b", re.IGNORECASE)

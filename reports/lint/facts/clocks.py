@@ -4,14 +4,15 @@ Not here: words (``reports.lint.facts.vocabulary``) and deeds (``reports.lint.fa
 """
 
 import re
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from fractions import Fraction
 from itertools import combinations
 
+from reports.lint.facts.accounted import OF_SPANS, accounted
 from reports.lint.facts.clauses import TIME_OF_DAY, Clause, Duration
 from reports.lint.facts.happenings import Happening, World
 from reports.lint.facts.mentions import Mention, dated, mentions, named, ordinal
-from reports.lint.facts.vocabulary import RESOLUTIONS, pids_in
+from reports.lint.facts.vocabulary import pids_in, signals_in
 from reports.lint.words import family
 
 _LESS = re.compile(
@@ -38,14 +39,6 @@ _APART = re.compile(
 _BY = re.compile(r"\b(before|by|until|after|since)\s*$", re.IGNORECASE)
 _NOT_AT = re.compile(r"\b(?:between|from|to|and|past)\s*$", re.IGNORECASE)
 _DAY_US = 86_400_000_000
-_WHOLE = re.compile(
-    r"\b(?<!before the )(?<!after the )(?<!during the )(?<!until the )"
-    r"(?:incident(?! was (?:opened|closed))|recovery|whole (?:thing|affair|episode|matter)|in all"
-    r"|altogether|overall|end to end|in total|from opening|open for|from (?:the )?request|all-clear"
-    r"|start to finish)\b",
-    re.IGNORECASE,
-)
-_LATER = re.compile(r"\s*(?:later|afterwards|after that|after this)\b", re.IGNORECASE)
 _NTH = re.compile(
     r"\b(?:first|second|third|last) wait\b(?= (?:was|lasted|took|ended|ran))", re.IGNORECASE
 )
@@ -53,18 +46,47 @@ _IN_FRONT = re.compile(
     r"\s*(?:by|at|in|on|from|with|of|during) (?:the |its |a |this )?(?:[\w-]+ ){0,4}$",
     re.IGNORECASE,
 )
-_TOOK = re.compile(r"\b(?:took|lasted|went by|passed)\b", re.IGNORECASE)
-_PAUSED = re.compile(
-    r"\b(?:pause|grace|period|wait|interval|timeout|break)s?(?: \w+)? of (?:about |some )?$"
-    r"|\b(?:paused|waited|waiting)(?: for)?(?: another| about| some)? $",
+_SIGNALLED = re.compile(r"\b(?:signal(?:s|led)?|stopped|interrupted|killed)\b", re.IGNORECASE)
+_AGED = re.compile(r"\s*(?:old|of age)\b", re.IGNORECASE)
+# Up to a duration, with the words that go with its number set aside.
+_BARE_END = re.compile(
+    r"(?:\b(?:only|just|about|around|roughly|nearly|almost|some|under|over|within|after"
+    r"|(?:more|less|longer|shorter|later|earlier|no more|no less|not more) than|at least|at most"
+    r"|exactly|well|circa|approximately|already)\s+)*$",
     re.IGNORECASE,
 )
-_CPU = re.compile(r"\bCPU\b")
-_AFTER = re.compile(r"\bafter (?:\w+ ){0,2}$", re.IGNORECASE)
-_FROM = re.compile(r"\s*(?:later )?(?:after|before|from|of|than)\b", re.IGNORECASE)
-_SIGNALLED = re.compile(r"\b(?:signal(?:s|led)?|stopped|interrupted|killed)\b", re.IGNORECASE)
-_AGED = re.compile(r"\b(?:old|age|aged|stale)\b", re.IGNORECASE)
-_GOING = re.compile(r"\bto (?:go|end|exit|die|stop)\b", re.IGNORECASE)
+_BEAT = re.compile(
+    r"\bheartbeat(?: file)?\b(?: (?:of|from) (?:the |its )?(?:\w+ )?(?:trainer|job|process"
+    r"|pid \d+))?"
+    r"(?: (?:was|is|then|already|itself|being))*\s*$",
+    re.IGNORECASE,
+)
+_LASTED = re.compile(
+    r"\b(?:incident|recovery|whole (?:thing|affair|episode|matter|recovery|incident))\b(?: itself)?"
+    r" (?:took|lasted|was over)\s*$",
+    re.IGNORECASE,
+)
+_AFTER_OPENING = re.compile(
+    r"\s*after (?:the |its )?(?:opening|request|it (?:was|had been) opened)\b|\s*later\b",
+    re.IGNORECASE,
+)
+_LATER_CLOSED = re.compile(
+    r"\s*later,? (?:the incident|it) (?:was|had been) closed\b", re.IGNORECASE
+)
+_OPENED = re.compile(r"\b(?:open(?:ed|s|ing)|request(?:ed|s)?|ask(?:ed|s)?)\b", re.IGNORECASE)
+_CLOSED = re.compile(
+    r"\bclosed\b(?: as)?(?: \W?(?:RECOVERED|STOPPED|NOTHING_TO_DO|HANDED_OVER)\W?)?\W*$",
+    re.IGNORECASE,
+)
+_WAIT_TOOK = re.compile(
+    r"\bwait\b(?: (?:that|which) \w+| for \w+ \w+)?"
+    r" (?:took|lasted|ran for|was|was over|timed out|ended)\s*$",
+    re.IGNORECASE,
+)
+_A_WAIT, _LONG = re.compile(r"\bwait,?\s*$", re.IGNORECASE), re.compile(r"\s*long\b")
+_OF_CPU = re.compile(r"\s*of CPU\b")
+_FROM = re.compile(r"\s*(?:after|before|from)\b")
+_MORE_OR_LESS = re.compile(r"\s*(?:longer|shorter|more|less|earlier|later|sooner|too|apart|old)\b")
 _AT_ONCE = family("at once|immediately|instantly|right away|straight away|promptly")
 _AT_ONCE_US = 1_200_000
 # Between seconds and milliseconds, minutes, hours.
@@ -176,93 +198,63 @@ def moments(mention: Mention, happening: Happening) -> Iterator[tuple[int, int]]
         yield gone, gone
 
 
-def spans(
-    world: World, parts: Sequence[Clause], before: Sequence[Clause]
-) -> Iterator[tuple[str, str]]:
-    """C23: a span between two things that are both named is that between them on record."""
+def spans(world: World, parts: Sequence[Clause]) -> Iterator[tuple[str, str]]:
+    """C23: how long the incident or a wait took, how old a heartbeat was, is as recorded."""
     for clause in parts:
-        if _AT_ONCE.search(clause.text) and not clause.negated:
+        if _AT_ONCE.search(clause.text) and accounted(clause.text) and not clause.negated:
             gone = any(m.ends and m.verb for m in mentions(world, clause))
             known = _departures(world) if gone else []
             if known and min(known) > _AT_ONCE_US:
                 yield ("C23", f"it took {min(known) / 1e6:.1f} s and more")
-        whole = _WHOLE.search(clause.text) and _TOOK.search(clause.text)
-        for duration in () if clause.times and not whole else clause.durations:
-            if _PAUSED.search(clause.text[: duration.start]):
-                continue  # how long was waited is held to all that is recorded (``numbers``)
-            known = _candidates(world, clause, parts, before, duration)
+        for duration in () if clause.negated else clause.durations:
+            known = _candidates(world, clause, duration)
             bound = duration.than in {"<", ">"}
             if known and (
                 not any(_fits(duration, Fraction(us)) for us in known)
                 or (bound and other_unit(duration, known))
             ):
-                yield ("C23", f"no such span is on record between what is named: {duration.text}")
+                yield ("C23", f"no such span is on record of what is named: {duration.text}")
 
 
-def _candidates(
-    world: World,
-    clause: Clause,
-    parts: Sequence[Clause],
-    before: Sequence[Clause],
-    duration: Duration,
+def _candidates(  # noqa: PLR0911  (one line a quantity)
+    world: World, clause: Clause, duration: Duration
 ) -> list[int]:
-    """Spans that a duration may mean, where the words pin them down; else none."""
-    if (_WHOLE.search(clause.text) or RESOLUTIONS.search(clause.text)) and world.closed is not None:
-        span = world.closed.end_us - world.opened_us
-        first = world.events[0].ts_us
-        return [span, world.closed.end_us - first]
-    for words, measured in ((_CPU, worked), (_AGED, _ages)):
-        if words.search(clause.text):
-            return measured(world)
-    said = [m for m in mentions(world, clause) if m.holding]
-    if [m.kind for m in said] in (["wait"], ["command"]):
-        return _own(_one_of(world, clause, said[0]))
-    tail = clause.text[duration.start + len(duration.text) :]
-    if _LATER.match(tail) or (_AFTER.search(clause.text[: duration.start]) and not tail.strip()):
-        said += [m for each in before for m in mentions(world, each) if m.holding]
-    kinds, bound = {m.kind for m in said}, duration.than in {"<", ">"}
-    ends = any(m.ends for m in said)
-    if (kinds == {"process"} and ends) or _GOING.search(clause.text):
-        return _departures(world)
-    if len(kinds) < 2:  # noqa: PLR2004  (one end of the span is not named)
-        return _apart(clause, said) or (_paired(world, clause, duration) if bound else [])
-    return _of_two(world, clause, parts, before, duration)
+    """Spans that a duration right beside what it measures may be; else none."""
+    before = _BARE_END.sub("", clause.text[: duration.start])
+    behind = clause.text[duration.start + len(duration.text) :]
+    if _MORE_OR_LESS.match(behind):
+        return []
+    if _BEAT.search(before) and _AGED.match(behind):
+        return _ages(world)
+    if world.closed is not None and (_LASTED.search(before) or _closes(clause, before, behind)):
+        return [
+            world.closed.end_us - world.opened_us,
+            world.closed.end_us - world.events[0].ts_us,
+        ]
+    if _WAIT_TOOK.search(before) and not _FROM.match(behind):
+        place = _NTH.search(clause.text)
+        waits = world.of("wait")
+        return _own(ordinal(place[0], waits) if place else waits)
+    if _A_WAIT.search(before) and _LONG.match(behind):
+        return _own(world.of("wait"))
+    if _OF_CPU.match(behind):
+        return worked(world)
+    if (
+        _APART.match(behind.lstrip())
+        and signals_in(clause.text)
+        and accounted(clause.text, OF_SPANS)
+    ):
+        starts = [h.start_us for h in world.of("signal")]
+        return [abs(a - b) for a, b in combinations(starts, 2)]
+    return []
 
 
-def _one_of(world: World, clause: Clause, mention: Mention) -> tuple[Happening, ...]:
-    """The wait or command that an ordinal picks, else all that are meant."""
-    meant = (*mention.holding, *mention.failing)
-    place = _NTH.search(clause.text)
-    return ordinal(place[0], world.of("wait")) if place and mention.kind == "wait" else meant
-
-
-def _apart(clause: Clause, said: Sequence[Mention]) -> list[int]:
-    """Spans between several of one kind; of two things one end is not named."""
-    starts = [h.start_us for m in said for h in m.holding]
-    return [abs(a - b) for a, b in combinations(starts, 2)] if _APART.search(clause.text) else []
-
-
-def _of_two(
-    world: World,
-    clause: Clause,
-    parts: Sequence[Clause],
-    before: Sequence[Clause],
-    duration: Duration,
-) -> list[int]:
-    """Spans between things of two kinds."""
-    pairs = _paired(world, clause, duration) if duration.than in {"<", ">"} else []
-    if pairs:
-        return pairs
-    instants = {
-        us
-        for each in (*parts, *before)
-        for m in mentions(world, each)
-        for h in m.holding
-        for span in moments(m, h)
-        for us in span
-    } | {world.opened_us}
-    instants |= {h.end_us for kind in ("verdict", "ending") for h in world.of(kind)}
-    return _between(instants, instants) + _own(world.happenings)
+def _closes(clause: Clause, before: str, behind: str) -> bool:
+    """Whether a span is that from the opening of the incident to its end."""
+    if _CLOSED.search(before) is not None and _AFTER_OPENING.match(behind) is not None:
+        return True
+    said = clause.sentence.bare
+    return _LATER_CLOSED.match(behind) is not None and _OPENED.search(said) is not None
 
 
 def _ages(world: World) -> list[int]:
@@ -277,25 +269,6 @@ def worked(world: World) -> list[int]:
             by_pid.setdefault(row.get("pid"), []).append(spent)
     found = [abs(a - b) for each in by_pid.values() for a, b in combinations(each, 2)]
     return [ms * 1_000 for ms in {*found, *(ms for each in by_pid.values() for ms in each)}]
-
-
-def _paired(world: World, clause: Clause, duration: Duration) -> list[int]:
-    """Spans between what stands before a duration and what stands behind *after* or *before*."""
-    end = duration.start + len(duration.text)
-    found = _FROM.match(clause.text[end:])
-    if found is None:
-        return []
-    one = spanned(world, clause, clause.text[: duration.start])
-    other = spanned(world, clause, clause.text[end + found.end() :])
-    if one is None or other is None or one[2] & other[2]:
-        return []
-    ones = [us for h in one[2] for us in (h.start_us, h.end_us)] + [one[0], one[1]]
-    others = [us for h in other[2] for us in (h.start_us, h.end_us)] + [other[0], other[1]]
-    return _between(ones, others)
-
-
-def _between(ones: Iterable[int], others: Collection[int]) -> list[int]:
-    return [abs(a - b) for a in ones for b in others]
 
 
 def _departures(world: World) -> list[int]:

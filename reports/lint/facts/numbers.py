@@ -8,6 +8,7 @@ import re
 from collections.abc import Iterator
 
 from reports.lint.facts import clocks
+from reports.lint.facts.accounted import OF_COUNTS, OF_SETS, accounted
 from reports.lint.facts.clauses import Clause
 from reports.lint.facts.happenings import Happening, World
 from reports.lint.facts.mentions import named
@@ -41,6 +42,8 @@ _PICKED = re.compile(
     r"|(?:a |an |some |about |roughly )?[\w. -]{1,24} (?:apart|later|earlier))\b",
     re.IGNORECASE,
 )
+_WINDOW = re.compile(r"\b(?:before|after|between|during|until|since|while|when)\b", re.IGNORECASE)
+_OF_COUNTED = re.compile(f"{OF_COUNTS.pattern}|{OF_SETS.pattern}", re.IGNORECASE)
 _COUNTED_BY = (
     "signal", "pid", "outcome", "verdict", "condition", "command", "complete", "met", "effect",
     "delivered", "action", "launched",
@@ -75,7 +78,7 @@ def named_numbers(world: World, clause: Clause) -> Iterator[tuple[str, str]]:
             yield ("C23", f"no recorded loss is {loss}")
     if found := _RATE.search(clause.text):
         yield ("C05", f"throughput is recorded per second, not per {found[1]}")
-    if not clause.supposed:
+    if not clause.supposed and accounted(clause.text, _OF_COUNTED):
         yield from _counts(world, clause)
 
 
@@ -115,9 +118,11 @@ def _counts(world: World, clause: Clause) -> Iterator[tuple[str, str]]:
 def _some_of(text: str, found: re.Match[str]) -> bool:
     """Whether so many are meant as the words around the number pick out, not all there are."""
     before, after = text[: found.start()], text[found.end() :]
-    if _ALL_OF.search(before) or _IN_ALL.match(after):
+    if _IN_ALL.match(after):
         return False
-    return _CHOSEN.search(before) is not None or _PICKED.match(after) is not None
+    if _PICKED.match(after) or _WINDOW.search(text):
+        return True
+    return _CHOSEN.search(before) is not None and _ALL_OF.search(before) is None
 
 
 def _fails(count: int, than: str, number: int) -> bool:

@@ -7,7 +7,7 @@ truth. Not here: binding the subject (``reports.lint.facts.sets``).
 """
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from reports.lint.facts.clauses import Clause
@@ -29,7 +29,7 @@ _QUANTIFIER = re.compile(
     r"|other than|in a row)\b)(?![:.]\d)",
     re.IGNORECASE,
 )
-_OF_THEM = re.compile(r"\s+of (?:them|these|those|which)\b", re.IGNORECASE)
+OF_THEM = re.compile(r"\s+of (?:them|these|those|which)\b", re.IGNORECASE)
 _FLOATING = re.compile(
     r"\b(?P<words>(?:[a-z-]+ )?)(?P<noun>[a-z]+s)(?: (?:were|are|had|have|was))? "
     r"(?P<word>all|both|each)\b",
@@ -92,9 +92,9 @@ class Counted:
         return Counted(self.total - self.sure - self.open, self.open, self.total)
 
 
-def quantified(world: World, clause: Clause, before: Sequence[Clause]) -> Iterator[Answer]:
+def quantified(world: World, clause: Clause) -> Iterator[Answer]:
     """C18: what is said of so many of a set is so."""
-    for place, word, only, whole in _subjects(world, clause, before):
+    for place, word, only, whole in _subjects(world, clause):
         rest = _own_words(clause.text[whole.end :])
         said = _said(world, clause, place, whole, rest)
         if said is None or _EXCEPT.search(clause.text):
@@ -162,16 +162,14 @@ def _existing(clause: Clause, place: int, whole: Subject, rest: str) -> Made | N
     return ((lambda _: True), 0) if said and whole.thing.kind in _SIZED else None
 
 
-def _subjects(
-    world: World, clause: Clause, before: Sequence[Clause]
-) -> Iterator[tuple[int, str, bool, Subject]]:
+def _subjects(world: World, clause: Clause) -> Iterator[tuple[int, str, bool, Subject]]:
     """Each quantifier of a clause with its subject: place, word, whether *only* so many, set."""
     text = clause.text
     for found in _QUANTIFIER.finditer(text):
         word, only = found["word"].lower(), found["only"] is not None
-        them = _OF_THEM.match(text, found.end())
+        them = OF_THEM.match(text, found.end())
         if them is not None:
-            meant = _antecedent(clause, found.start(), before)
+            meant = _antecedent(clause, found.start())
             if meant is not None:
                 whole = bound(world, meant[0], end=them.end(), number=meant[1])
                 yield found.start(), word, only, whole
@@ -216,15 +214,12 @@ def _own_words(rest: str) -> str:
     return rest
 
 
-def _antecedent(
-    clause: Clause, start: int, before: Sequence[Clause]
-) -> tuple[Thing, int | None] | None:
-    """The last noun before a place that names things of ours; else that of the clause before."""
+def _antecedent(clause: Clause, start: int) -> tuple[Thing, int | None] | None:
+    """The last noun before a place in its sentence that names things of ours."""
     texts = [clause.text[:start]]
     whole = clause.sentence.bare
     place = whole.find(clause.text)
     texts += [whole[: max(0, place)]] if place > 0 else []
-    texts += [each.text for each in reversed(before)]
     for text in texts:
         words = re.findall(r"[A-Za-z\d][\w'-]*", text)
         for at in range(len(words) - 1, -1, -1):

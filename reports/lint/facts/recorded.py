@@ -17,6 +17,7 @@ _REASONED = frozenset(
     {"command_intended", "command_denied", "decision_made", "proposal_received", "incident_noted"}
 )
 _NUMBERED = ("step", "pid", "loss", "exit", "db", "threads")
+_LIMIT = re.compile(r"(stall|respawn|interrupt|terminate|kill|graceful_max|request)_(s|ms)")
 _NUMBER = re.compile(r"(?<![\w.])\d+(?:\.\d+)?")
 
 
@@ -37,6 +38,11 @@ def numbers(evidence: Evidence) -> dict[str, frozenset[str]]:
 def _sort(found: dict[str, set[str]], name: str, leaf: JsonValue) -> None:
     """Put a leaf's numbers where the name of its field says that they belong."""
     said = str(leaf)
+    if limit := _LIMIT.fullmatch(name):
+        scale = 1_000 if limit[2] == "ms" else 1_000_000
+        kind = f"limit:{limit[1] if limit[1] in {'stall', 'respawn'} else 'grace'}"
+        if isinstance(leaf, int) and not isinstance(leaf, bool):
+            found.setdefault(kind, set()).add(str(leaf * scale))
     if "step" in name or name == "series":
         found["step"].update(_NUMBER.findall(said))
     elif "pid" in name or name in {"pgid", "sid", "alive"}:

@@ -39,6 +39,10 @@ def trends(world: World, clause: Clause) -> Iterator[tuple[str, str] | None]:
     if clause.negated and _MOVED.search(clause.text) and _BEAT.search(clause.text):
         yield from _stood(world)
     for metric, words in _METRICS.items():
+        if metric == "step" and any(
+            other.search(clause.text) for name, other in _METRICS.items() if name != metric
+        ):
+            continue  # the step says which reading is meant
         if words.search(clause.text) is None or clause.negated:
             continue
         readings = [v for h in world.of("heartbeat") if (v := _number(h.get(metric))) is not None]

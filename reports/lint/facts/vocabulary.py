@@ -138,7 +138,7 @@ _LOOKED_AT = {
 SENT = family(
     "sent|issued|delivered|delivery|received|receive|signalled|used|needed|necessary|required|"
     "followed|reached|escalated|escalation|got|get|went to|fired|tried|applied|dispatched|landed",
-    "arrived|resorted to|given|employed|interrupted",
+    "arrived|resorted to|given|employed|interrupted|ordered",
 )
 _NOT_SENT = family(
     "ignor*|passed over|turned down|ruled out|not chosen|rather than|instead of|skipped|considered",
@@ -248,7 +248,7 @@ DEED_WORDS = re.compile("|".join(deed.words.pattern for deed in DEEDS), re.IGNOR
 PLANNED = (
     (family("replace|deploy|swap|patch|install|repair"), "deployment"),
     (family("restart|relaunch|start|launch"), "launch"),
-    (family("signal|interrupt|kill|terminate|stop"), "signal"),
+    (family("signal|interrupt|kill|terminate|stop|be stopped|be signalled"), "signal"),
     (family("close|be closed|resolve|be resolved"), "ending"),
     (family("resume|be resumed"), "launch"),
 )

@@ -6,13 +6,15 @@ open. Here: deeds, quantifiers, counts, tense, order. Not here: clocks and spans
 """
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
+from reports.lint.facts import accounted as known
 from reports.lint.facts import (
     aftermath,
     clocks,
     comparing,
+    exact,
     filed,
     listings,
     logged,
@@ -31,6 +33,8 @@ from reports.lint.facts.numbers import EXIT, number_of
 from reports.lint.facts.vocabulary import PLANNED, RESOLUTIONS, signals_in
 from reports.lint.words import NUMBER_WORDS
 
+# An answer is None for what is supported, and a (rule, message) for what is contradicted.
+Answer = tuple[str, str] | None
 _WORDS = "|".join(NUMBER_WORDS)
 _TIMES = re.compile(rf"\b(once|twice|(?:(\d+|{_WORDS}) times))\b", re.IGNORECASE)
 _DELIVERED = re.compile(r"\bdelivered\b", re.IGNORECASE)
@@ -83,15 +87,16 @@ def weigh(world: World, parts: Sequence[Clause], before: Sequence[Clause]) -> We
     supported = False
     for clause in parts:
         wrong += numbers.named_numbers(world, clause)
+        wrong += exact.exact(world, clause)
         if clause.supposed and not (clause.future and _ONLY_CAN.search(clause.text)):
             wrong += _ranked(world, clause) if clause.ranks else ()
             continue
-        found, right = _clause(world, clause, before)
+        found, right = _clause(world, clause)
         wrong += found
         supported = supported or right
     stated = [clause for clause in parts if not clause.supposed]
     wrong += clocks.order(world, stated)
-    wrong += clocks.spans(world, stated, before)
+    wrong += clocks.spans(world, stated)
     wrong += [
         each for clause in parts if not clause.supposed for each in clocks.times(world, clause)
     ]
@@ -100,7 +105,7 @@ def weigh(world: World, parts: Sequence[Clause], before: Sequence[Clause]) -> We
 
 def _ranked(world: World, clause: Clause) -> list[tuple[str, str]]:
     """What a clause gets wrong of the weights of hypotheses, without supposing one."""
-    answers = [*quantified.quantified(world, clause, ()), *comparing.compared(world, clause)]
+    answers = [*quantified.quantified(world, clause), *comparing.compared(world, clause)]
     return [answer for answer in answers if answer is not None]
 
 
@@ -114,9 +119,7 @@ def _completed(clause: Clause, before: Sequence[Clause]) -> Clause:
     return replace(clause, text=f"SIG{named_before[0]} {clause.text.lower()}")
 
 
-def _clause(
-    world: World, clause: Clause, before: Sequence[Clause]
-) -> tuple[list[tuple[str, str]], bool]:
+def _clause(world: World, clause: Clause) -> tuple[list[tuple[str, str]], bool]:
     """What one clause gets wrong, and whether something of it is on record."""
     wrong: list[tuple[str, str]] = []
     said = mentions(world, clause)
@@ -136,25 +139,28 @@ def _clause(
     if clause.not_yet:
         had = next((m for m in said if m.holding and not _ELSEWHEN.search(clause.text)), None)
         return ([("C09", f"the record has it: {had.what}")] if had else []), False
-    answers = list(quantified.quantified(world, clause, before))
+    counted = quantified.quantified(world, clause)
+    answers = list(_sure(clause, counted, known.OF_SETS, quantified.OF_THEM))
     if not answers:
         placed = _placed(world, clause)
-        answers = [
-            answer for mention in placed if mention.verb for answer in _deed(world, clause, mention)
-        ]
+        deeds = (a for mention in placed if mention.verb for a in _deed(world, clause, mention))
+        answers = list(_sure(clause, deeds))
     answers += _resolution(world, clause)
-    answers += masks.masked(world, clause)
-    answers += _repeated(clause, said)
-    answers += _of_them(world, clause)
-    answers += listings.held(world, clause)
     answers += [None for s in EXIT.findall(clause.text) if s in world.numbers["exit"]]
-    answers += trends.trends(world, clause)
-    answers += comparing.compared(world, clause)
-    answers += aftermath.aftermath(world, clause)
-    answers += readings.denied(world, clause)
-    answers += readings.beaten(world, clause)
-    answers += logged.logged(world, clause)
-    answers += filed.filed(world, clause)
+    for said_of, words in (
+        (masks.masked(world, clause), known.OF_MASKS),
+        (_repeated(clause, said), None),
+        (_of_them(world, clause), None),
+        (listings.held(world, clause), known.OF_SETS),
+        (trends.trends(world, clause), known.OF_TRENDS),
+        (comparing.compared(world, clause), known.OF_COMPARISONS),
+        (aftermath.aftermath(world, clause), known.OF_AFTERMATH),
+        (readings.denied(world, clause), known.OF_READINGS),
+        (readings.beaten(world, clause), known.OF_READINGS),
+        (logged.logged(world, clause), known.OF_LOGS),
+        (filed.filed(world, clause), known.OF_FILES),
+    ):
+        answers += _sure(clause, said_of, words)
     wrong += [answer for answer in answers if answer is not None]
     if _GOING_ON.search(clause.text) and world.closed is not None:
         wrong.append(("C16", "told as going on, and the incident was closed"))
@@ -163,6 +169,17 @@ def _clause(
     if settled and (ended == "RECOVERED") == bool(settled["not"]) and ended != "NOTHING_TO_DO":
         wrong.append(("C13", f"the incident ended as {ended}" if ended else "it has not ended"))
     return wrong, None in answers and not wrong
+
+
+def _sure(
+    clause: Clause,
+    answers: Iterable[Answer],
+    words: re.Pattern[str] | None = None,
+    bound: re.Pattern[str] | None = None,
+) -> Iterator[Answer]:
+    """What is supported, and what is contradicted where the whole clause is understood."""
+    understood = known.accounted(clause.text, words, bound=bound)
+    yield from (answer for answer in answers if answer is None or understood)
 
 
 def _recorded(world: World, clause: Clause) -> list[str]:
@@ -202,10 +219,6 @@ def _placed(world: World, clause: Clause) -> tuple[Mention, ...]:
             replace(mention, holding=kept, decidable=mention.decidable and edge is not None)
         )
     return tuple(made)
-
-
-# An answer is None for what is supported, and a (rule, message) for what is contradicted.
-Answer = tuple[str, str] | None
 
 
 def _deed(world: World, clause: Clause, mention: Mention) -> Iterator[Answer]:

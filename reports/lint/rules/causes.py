@@ -72,6 +72,29 @@ _STATES_CAUSE = re.compile(r"(?:because|due to|caused|thanks to)", re.IGNORECASE
 
 _STEM, _STEMS_MIN, _MOST = 5, 2, 0.6
 
+_TOLD = re.compile(
+    r"\b(?:because|due to|owing to|thanks to|(?:was|were) caused by|(?:the |root )(?:cause|reason) "
+    r"(?:for (?:it|this|that) )?(?:was|were|is)(?! (?:not|that no)\b)"
+    r"|(?:is|was|were|that is) why\b[^:.]*:)"
+    r"|(?P<behind>(?:was|is|were) the (?:root )?(?:cause|reason|culprit)|(?:is|was) what \w+ed)\b",
+    re.IGNORECASE,
+)
+_PERSONAL = re.compile(r"\b(?:I|we|you|me|us|my|our|your|would|one)\b", re.IGNORECASE)
+_DENIES = re.compile(
+    r"\b(?:no|not|nobody|nothing|none|never|without|neither|lack\w*|missing)\b|n't\b", re.IGNORECASE
+)
+# What was chosen or said, not what befell the machine.
+_CHOSEN = re.compile(
+    r"\b(?:chos\w+|choice|prefer\w*|opted|decid\w+|picked|turned down|rejected|ruled out|skipped"
+    r"|passed over|held back|left out|refused|denied|allowed|told|ranked|rated|put|call\w*"
+    r"|mention\w*|evidence|reading|engine|policy|guard\w*|ladder)\b",
+    re.IGNORECASE,
+)
+_PROVED = re.compile(
+    r"\b(?:(?:is|was|are|were) (?:\w+ )?(?:proven|proved|established)|proves|proved|establishes)"
+    r" that\b",
+    re.IGNORECASE,
+)
 _LINKS = frozenset({"that", "this", "which", "were", "have", "been", "with", "from", "recorded"})
 
 _LIKE = re.compile(
@@ -79,6 +102,7 @@ _LIKE = re.compile(
     r"|ask\w*)\b",
     re.IGNORECASE,
 )
+_COULD_NOT = re.compile(r"\bcould(?: not|n't)\b", re.IGNORECASE)
 _LATER_DENIED = re.compile(
     r"\b(?:(?:was|were|is|are|did|has|have|had) (?:not|never)|nobody|nothing|neither)\b"
 )
@@ -88,6 +112,9 @@ _FORM = re.compile(r"^(?:this|that|it|these) (?:section|report|document|table)\b
 def causes(context: Context) -> Iterator[Finding]:
     """C08: a motive needs a recorded reason, a cause needs to be called an inference."""
     for sentence in context.claims:
+        if not context.strict(sentence):
+            yield from _told_causes(context, sentence)
+            continue
         found = next(
             (
                 f
@@ -106,6 +133,31 @@ def causes(context: Context) -> Iterator[Finding]:
         ):
             continue
         yield at(sentence, "C08", f"a cause or motive without a recorded reason: {found[0][:40]!r}")
+
+
+def _told_causes(context: Context, sentence: Sentence) -> Iterator[Finding]:
+    """C08 in free prose: a cause told as a fact of the machine, that no record holds.
+
+    Why somebody chose, said or does not know something is a reason and no cause; what would have
+    been is none; and a reason that something was absent rests on the record as a whole.
+    """
+    text = sentence.plain
+    if words.OPENS.search(text) or words.HEDGES.search(text):
+        return
+    found = _TOLD.search(text)
+    if found is not None:
+        before = re.split(r"[;:]", text[: found.start()])[-1]
+        after = re.split(r"[,;]", text[found.end() :].lstrip(" ,"), maxsplit=1)[0]
+        reason, effect = (before, after) if found["behind"] else (after, before)
+        if _DENIES.search(reason) or _CHOSEN.search(effect) or _PERSONAL.search(before + after):
+            return
+        if _reasoned(context, sentence, reason) or _on_record(context, sentence, reason):
+            return
+        yield at(sentence, "C08", f"a cause without a recorded reason: {found[0][:40]!r}")
+    elif (proved := _PROVED.search(text)) and asserted(text, proved.start()):
+        rest = text[proved.end() :]
+        if not context.weighed(sentence).supported and not context.supports(sentence, rest):
+            yield at(sentence, "C08", f"no verdict says so: {proved[0][:40]!r}")
 
 
 def _unknown_agent(context: Context, sentence: Sentence) -> re.Match[str] | None:
@@ -196,6 +248,8 @@ def alternatives(context: Context) -> Iterator[Finding]:
             continue
         if _in_other_words(context, set(re.findall(r"[a-z]{4,}", sentence.plain.lower())) - _LINKS):
             continue
+        if not context.strict(sentence):
+            continue
         if sentence.labels and context.record.named(sentence.labels) and context.record.has_clock:
             continue
         yield at(
@@ -220,7 +274,8 @@ def unseen(context: Context) -> Iterator[Finding]:
     for sentence in context.claims:
         text = sentence.plain
         for found in words.ORIGINS.finditer(text):
-            open_said = words.OPENS.search(text) or words.HEDGES.search(text) or _LIKE.search(text)
+            hedged = words.HEDGES.search(_COULD_NOT.sub(" ", text))
+            open_said = words.OPENS.search(text) or hedged or _LIKE.search(text)
             if (
                 open_said
                 or not asserted(text, found.start())

@@ -43,7 +43,7 @@ _ALL_KILLED = re.compile(
 
 def grammar(context: Context) -> Iterator[Finding]:
     """C02: conditions and exit statuses said of a command line follow from its operators."""
-    for sentence in context.claims:
+    for sentence in filter(context.strict, context.claims):
         if _CONDITIONAL.search(sentence.bare):
             for command in _about(context, sentence):
                 first = _subject(command, sentence)
@@ -95,7 +95,7 @@ def silence(context: Context) -> Iterator[Finding]:
     """C03: empty output supports nothing without end marker and status; a status kept counts."""
     quiet = [c for c in context.record.commands if not c.stdout.strip() and not c.end_marker]
     thrown = [c for c in context.record.commands if shell.status_thrown_away(c.inner)]
-    for sentence in context.claims:
+    for sentence in filter(context.strict, context.claims):
         said = sentence.bare
         if quiet and _SILENCE.search(said) and _SUPPORTS.search(said) and _closed(sentence):
             yield at(sentence, "C03", "silence, with no end marker and no status, shows nothing")
@@ -125,7 +125,7 @@ def self_match(context: Context) -> Iterator[Finding]:
     if not found:
         return
     simple, _ = found[0].matches_itself[0]
-    for sentence in context.claims:
+    for sentence in filter(context.strict, context.claims):
         said = sentence.bare
         told = _ALL_KILLED.search(said) or (_NAMED_KILL.search(said) and words.PROOFS.search(said))
         gone = _SILENCE.search(said) and words.PROOFS.search(said)
@@ -146,7 +146,7 @@ def scope(context: Context) -> Iterator[Finding]:
         for simple in level.script.commands()
         if simple.name in {"pkill", "killall"}
     )
-    for sentence in context.claims:
+    for sentence in filter(context.strict, context.claims):
         for card in CARDS:
             if card.rule == "C18" and not patterns:
                 continue

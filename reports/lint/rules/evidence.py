@@ -61,7 +61,7 @@ def _open_sentence(sentence: Sentence, place: int) -> bool:
 
 def verdicts(context: Context) -> Iterator[Finding]:
     """C13: a state of the world is said with the event that showed it."""
-    for sentence in context.claims:
+    for sentence in filter(context.strict, context.claims):
         if words.OPENS.search(sentence.plain) or _shown(context, sentence):
             continue
         for found in words.STATES.finditer(_weighed_against(sentence.plain)):
@@ -103,7 +103,7 @@ def _shown(context: Context, sentence: Sentence) -> bool:
 
 def proofs(context: Context) -> Iterator[Finding]:
     """C13: ``confirms`` and its like stand for a verdict event."""
-    for sentence in context.claims:
+    for sentence in filter(context.strict, context.claims):
         found = words.PROOFS.search(_weighed_against(sentence.plain))
         if found is None or words.OPENS.search(sentence.plain) or _shown(context, sentence):
             continue
@@ -134,7 +134,7 @@ def horizon(context: Context) -> Iterator[Finding]:
             if not leaf and number > context.record.horizon
         ]
         ahead = (
-            words.FUTURES.search(sentence.plain)
+            (words.FUTURES if context.strict(sentence) else words.NOW).search(sentence.plain)
             or _AT_PRESENT.search(sentence.plain)
             or _lasting(context, sentence)
         )

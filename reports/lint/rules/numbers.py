@@ -10,7 +10,7 @@ from fractions import Fraction
 
 from reports.lint import words
 from reports.lint.document import Sentence
-from reports.lint.facts.clauses import TIME_OF_DAY, Duration, durations
+from reports.lint.facts.clauses import TIME_OF_DAY, Duration, clauses, durations
 from reports.lint.findings import Context, Finding, at
 
 _UNITS = {
@@ -54,6 +54,19 @@ _WAITED = re.compile(
     + "|".join(words.NUMBER_WORDS)
     + r") seconds? (?:is|are|was|were|after|before|later|between)\b|\bsleep \d+ is\b",
     re.IGNORECASE,
+)
+# What may be longer than what happened: limits, and what was before the record began.
+_ALLOWED = re.compile(
+    r"\b(?:limit\w*|budget|window|time-?outs?|allow\w*|deadline|approv\w*|expir\w*|default|config\w*"
+    r"|period|max\w*|grace|setting|policy|up|uptime|boot\w*|ago|set|valid|lease|every)\b",
+    re.IGNORECASE,
+)
+_SHARES = frozenset({"%", "x", "K", "M", "k"})
+_OF_READINGS = re.compile(
+    r"\b(?:steps?|loss|pids?|checkpoint|bytes:|size) (?:of |at |was |is )?$", re.IGNORECASE
+)
+_READING = re.compile(
+    r" (?:bytes|(?:kilo|mega|giga|kibi|mebi|gibi)bytes|tokens|dB)\b", re.IGNORECASE
 )
 _LISTED = re.compile(rf"(?:, [\d.,]+)*,? (?:and|or|to) [\d.,]+ ({'|'.join([*_UNITS, *_TIMES])})\b")
 _COMPARES = re.compile(
@@ -99,12 +112,14 @@ def sources(context: Context) -> Iterator[Finding]:
         missing = [
             found[0]
             for found in _QUANTITY.finditer(_COMPOUND.sub(_blank, plain))
-            if not (
+            if (context.strict(sentence) or _bound(sentence, found))
+            and not (
                 _counted(context, sentence, found)
                 or _sourced(context, found)
                 or context.ground.derives(sentence.bare, found[1].replace(",", ""), found[2])
             )
         ]
+        missing += _beyond(context, sentence)
         missing += [
             duration.text
             for duration in (durations(plain) if context.ground.worlds else ())
@@ -117,6 +132,36 @@ def sources(context: Context) -> Iterator[Finding]:
         ]
         if missing:
             yield at(sentence, "C23", f"not in the record and not computed from it: {missing[0]}")
+
+
+def _bound(sentence: Sentence, found: re.Match[str]) -> bool:
+    """Whether a number in free prose is of a quantity whose readings are all on record.
+
+    A span or a size has its unit; any other number needs the word of what it counts beside it. A
+    share or a factor may be computed of anything, and a cell of a table has its unit elsewhere.
+    """
+    if found[2] in _SHARES:
+        return False
+    if found[2] is not None:
+        return True
+    before, after = sentence.bare[: found.start()], sentence.bare[found.end() :]
+    cell = sentence.kind == "row"
+    return not cell and bool(_OF_READINGS.search(before) or _READING.match(after))
+
+
+def _beyond(context: Context, sentence: Sentence) -> list[str]:
+    """Spans that are told of the past and are longer than the whole record."""
+    if not context.ground.worlds:
+        return []
+    times = [event.ts_us for event in context.record.events]
+    whole = max(times) - min(times)
+    return [
+        duration.text
+        for clause in clauses(sentence)
+        if clause.past and not (clause.supposed or clause.future or _ALLOWED.search(clause.text))
+        for duration in clause.durations
+        if duration.than != "<" and duration.us - duration.step_us > whole
+    ]
 
 
 def _worded(duration: Duration) -> bool:
@@ -277,7 +322,7 @@ def _model_size(sentence: Sentence) -> Iterator[Finding]:
 
 def units(context: Context) -> Iterator[Finding]:
     """C05: sizes of different things are not compared; a cost has a measured number."""
-    for sentence in context.claims:
+    for sentence in filter(context.strict, context.claims):
         text = sentence.bare
         kinds = {
             kind

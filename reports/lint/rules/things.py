@@ -52,7 +52,7 @@ _FREES = re.compile(r"\b(?:frees?|releas\w*|terminat\w*)\b", re.IGNORECASE)
 class _Said:
     subject: str
     value: str
-    sentence: Sentence | None
+    sentence: Sentence
 
 
 def entities(context: Context) -> Iterator[Finding]:
@@ -63,8 +63,13 @@ def entities(context: Context) -> Iterator[Finding]:
             seen.setdefault(said.subject, said.value)
     for said in _kinds(context.document):
         first = seen.setdefault(said.subject, said.value)
-        if first != said.value and said.sentence is not None:
+        if first != said.value and _held(context, said.sentence):
             yield at(said.sentence, "C10", f"{said.subject} is a {first} and a {said.value}")
+
+
+def _held(context: Context, sentence: Sentence) -> bool:
+    """Whether a sentence is held to others on the same."""
+    return bool(context.earlier) or context.strict(sentence)
 
 
 def _kinds(document: Document) -> Iterator[_Said]:
@@ -80,7 +85,7 @@ def _kinds(document: Document) -> Iterator[_Said]:
 def threads(context: Context) -> Iterator[Finding]:
     """C11: a thread is not a process: it neither is a child nor outlives it."""
     known = {name for s in context.claims for name in _THREADS.findall(s.bare) if " " in name}
-    for sentence in context.claims:
+    for sentence in filter(context.strict, context.claims):
         text = sentence.bare
         among = [name for name in known if re.search(rf"{re.escape(name)}(?! threads?)\b", text)]
         if _AS_PROCESSES.search(text):
@@ -99,7 +104,7 @@ def agreement(context: Context) -> Iterator[Finding]:
             seen.setdefault(said.subject, said.value)
     for said in _statements(context.document):
         first = seen.setdefault(said.subject, said.value)
-        if first != said.value and said.sentence is not None:
+        if first != said.value and _held(context, said.sentence):
             yield at(said.sentence, "C12", f"{said.subject}: {first} and {said.value}")
 
 
@@ -148,7 +153,7 @@ def order(context: Context) -> Iterator[Finding]:
     """C09: what a message is said to have done is in its command; done comes after not yet."""
     text = context.document.text
     yet = {found.lower() for found in _YET.findall(text)}
-    for sentence in context.claims:
+    for sentence in filter(context.strict, context.claims):
         done = _DONE.search(sentence.bare)
         if done is None:
             for stem in yet:

@@ -35,13 +35,23 @@ def quotations(context: Context) -> Iterator[Finding]:
         for quote in sentence.quotes:
             if len(quote.split()) < _QUOTE_WORDS_MIN and not sentence.labels:
                 continue
-            if not context.record.holds(quote):
+            if context.record.holds(quote):
+                continue
+            if context.strict(sentence) or _misquoted(context, quote):
                 yield at(sentence, "C01", f"nobody's recorded words: «{quote}»")
+
+
+def _misquoted(context: Context, quote: str) -> bool:
+    """Whether most of a quotation is recorded, one after the other, and the rest is not."""
+    said = quote.split()
+    run = max(_QUOTE_WORDS_MIN, len(said) // 2 + 1)
+    runs = (" ".join(said[at : at + run]) for at in range(len(said) - run + 1))
+    return len(said) > run and any(context.record.holds(each) for each in runs)
 
 
 def attributes(context: Context) -> Iterator[Finding]:
     """C01: what a thing is said to be like is in the record too."""
-    for sentence in context.claims:
+    for sentence in filter(context.strict, context.claims):
         for adjective, kind in _ATTRIBUTED.findall(sentence.plain):
             if adjective.lower() not in _NEUTRAL and not context.record.holds(adjective):
                 yield at(sentence, "C01", f"nothing recorded says {adjective} {kind}")
@@ -49,7 +59,7 @@ def attributes(context: Context) -> Iterator[Finding]:
 
 def absolutes(context: Context) -> Iterator[Finding]:
     """C21: no word that leaves no room for the world, outside proven predicates."""
-    for sentence in context.claims:
+    for sentence in filter(context.strict, context.claims):
         if context.weighed(sentence).supported:
             continue
         for found in words.ABSOLUTES.finditer(sentence.plain):
@@ -77,7 +87,7 @@ def _free(sentence: Sentence, start: int) -> bool:
 
 def judgements(context: Context) -> Iterator[Finding]:
     """C20: no evaluative word; nobody is graded."""
-    for sentence in context.claims:
+    for sentence in filter(context.strict, context.claims):
         found = words.PRAISES.search(sentence.plain) or words.BLAMES.search(sentence.plain)
         if found is not None and _OF_ONESELF.search(sentence.plain[: found.start()]) is None:
             yield at(sentence, "C20", f"an evaluation, not an observation: {found[0]!r}")
@@ -86,19 +96,27 @@ def judgements(context: Context) -> Iterator[Finding]:
 def structure(context: Context) -> Iterator[Finding]:
     """C15: sections hold something, announced lists follow, numbers go on, the end is an end."""
     blocks = context.document.blocks
+    free = bool(context.ground.worlds) and not any(s.labels for s in context.claims)
     for place, block in enumerate(blocks):
         following = blocks[place + 1] if place + 1 < len(blocks) else None
         previous = blocks[place - 1] if place else None
         if block.kind == "heading" and place and (following is None or _same(blocks, place)):
-            if following is None and _FAREWELL.match(block.text):
-                continue
+            if (free and block.guessed) or (following is None and _FAREWELL.match(block.text)):
+                continue  # a line of its own that may be no heading at all
             yield Finding(block.line, "C15", "a section without content", block.text)
         announces = block.kind == "paragraph" and block.text.endswith(":")
-        if announces and (following is None or following.kind in {"heading", "paragraph"}):
+        if announces and (
+            following is None or (following.kind in {"heading", "paragraph"} and not free)
+        ):
             yield Finding(block.line, "C15", "a list is announced and missing", block.text)
         if previous is not None and _hole(previous.number, block.number):
             yield Finding(block.line, "C15", "the numbering has a hole", block.text)
-    if blocks and blocks[-1].kind == "paragraph" and not _TERMINAL.search(blocks[-1].text):
+    if (
+        not free
+        and blocks
+        and blocks[-1].kind == "paragraph"
+        and not _TERMINAL.search(blocks[-1].text)
+    ):
         yield Finding(blocks[-1].line, "C15", "the text breaks off", blocks[-1].text)
 
 
