@@ -90,7 +90,7 @@ class User:
         words = tuple(map(str, arguments))
         try:
             ended = None if before else self._forked(words, timeout_s, **options)
-            status, out, err = ended or self._started(words, before, timeout_s, options)
+            out, err, status = ended or self._started(words, before, timeout_s, options)
         except subprocess.TimeoutExpired as late:
             raise AssertionError(f"agentops {words} did not end:\n{_text(late.stderr)}") from None
         said = Said(words, status, _text(out), _text(err))
@@ -105,12 +105,13 @@ class User:
         env: Mapping[str, str] | None = None,
         cwd: Path | None = None,
         **options: Any,
-    ) -> tuple[int, bytes, bytes] | None:
+    ) -> tuple[bytes, bytes, int] | None:
         """None where a call asks for more than an environment and a folder."""
         server = None if options else _forker()
         if server is None:
             return None
-        return server.run(words, env or self.environ, cwd or self.folder, timeout_s)
+        child = server.start(words, env or self.environ, cwd or self.folder)
+        return None if child is None else (*child.communicate(timeout_s), child.wait())
 
     def _started(
         self,
@@ -118,7 +119,7 @@ class User:
         before: Sequence[str],
         timeout_s: float,
         options: Mapping[str, Any],
-    ) -> tuple[int, bytes, bytes]:
+    ) -> tuple[bytes, bytes, int]:
         process = self.start(*words, before=before, **options)
         try:
             out, err = process.communicate(timeout=timeout_s)
@@ -126,7 +127,7 @@ class User:
             process.kill()
             _, late.stderr = process.communicate()
             raise
-        return process.returncode, out, err
+        return out, err, process.returncode
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,7 +168,7 @@ def _passed_on() -> dict[str, str]:
 @cache
 def _forker() -> Forker | None:
     """One a test process; None where the system has no pidfd."""
-    return Forker(_passed_on()) if hasattr(os, "pidfd_open") else None
+    return Forker("agentops", _passed_on()) if hasattr(os, "pidfd_open") else None
 
 
 def _text(data: bytes | None) -> str:

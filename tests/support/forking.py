@@ -1,29 +1,32 @@
-"""A process that has loaded the command line, and forks one child for each call of it.
+"""A process that has loaded a program, and forks one child for each call of it.
 
-Loading takes most of what a short call takes. The child is a process of its own: the caller's
-words, environment, working folder and pipes, and it ends as an interpreter ends. Run as a script
-this file is the server; imported, it is the client. Not here: calls that differ in what an
-interpreter reads at its start (locale, PYTHON…), which start one (``tests.support.command_line``).
+Loading takes most of what a short call of ``agentops`` or ``trainer`` takes. The child is a process
+of its own: the caller's words, environment, working folder and pipes, and it ends as an interpreter
+ends. Run as a script this file is the server; imported, it is the client. Not here: calls that
+differ in what an interpreter reads at its start (locale, PYTHON…): the callers start one for them.
 """
 
 import atexit
 import gc
 import json
 import os
+import select
 import selectors
 import signal
 import socket
 import subprocess
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from importlib import import_module
 from pathlib import Path
+from typing import Self
 
 # What an interpreter and its libraries read once, when they start.
 _AT_START = ("PYTHON", "LC_", "LANG", "TZ", "TMPDIR", "LD_", "OMP_", "MALLOC_")
 _WORDS_MAX = 64 * 1024
-_PID_BYTES = 8
+_NUMBER_BYTES = 8
 STDOUT, STDERR = 1, 2
 
 
@@ -32,21 +35,92 @@ def at_start(environ: Mapping[str, str]) -> dict[str, str]:
     return {name: value for name, value in environ.items() if name.startswith(_AT_START)}
 
 
-class Ended(tuple[int, bytes, bytes]):
-    """Exit status as ``subprocess`` gives it, stdout, stderr."""
+class Forked:
+    """One child, with as much of a ``subprocess.Popen`` as the tests ask for.
 
-    __slots__ = ()
+    Attributes:
+        returncode: As ``subprocess`` has it; None while it runs.
+    """
+
+    def __init__(self, words: Sequence[str], out: int, err: int, answer: int) -> None:
+        self.args = tuple(words)
+        self.returncode: int | None = None
+        self._is_closed = False
+        self._out, self._err, self._answer = out, err, answer
+        self.pid = int.from_bytes(os.read(answer, _NUMBER_BYTES), "big")
+        self._pidfd = os.pidfd_open(self.pid)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if not self._is_closed:
+            self.kill()
+            self.communicate()
+
+    def poll(self) -> int | None:
+        """The status, if it has ended."""
+        with suppress(subprocess.TimeoutExpired):
+            self.wait(0)
+        return self.returncode
+
+    def wait(self, timeout: float | None = None) -> int:
+        """Wait for its end; what it says is kept by its pipes, as far as they hold."""
+        if self.returncode is None:
+            if not select.select([self._answer], [], [], timeout)[0]:
+                raise subprocess.TimeoutExpired(self.args, timeout or 0)
+            status = os.read(self._answer, _NUMBER_BYTES)
+            self.returncode = int.from_bytes(status, "big", signed=True)
+        return self.returncode
+
+    def send_signal(self, number: int) -> None:
+        """Signal this process and no later one of its pid."""
+        with suppress(ProcessLookupError):
+            signal.pidfd_send_signal(self._pidfd, number)
+
+    def kill(self) -> None:
+        """End it at once."""
+        self.send_signal(signal.SIGKILL)
+
+    def communicate(self, timeout: float | None = None) -> tuple[bytes, bytes]:
+        """All that it says, to its end; once.
+
+        Raises:
+            subprocess.TimeoutExpired: it did not end, and was killed; with what it had said.
+        """
+        kept = {self._out: bytearray(), self._err: bytearray()}
+        end = None if timeout is None else time.monotonic() + timeout
+        reading = list(kept)
+        try:
+            while reading:
+                left = None if end is None else max(0.0, end - time.monotonic())
+                ready = select.select(reading, [], [], left)[0]
+                if not ready:
+                    self.kill()
+                    late = bytes(kept[self._err])
+                    raise subprocess.TimeoutExpired(self.args, timeout or 0, stderr=late)
+                for each in ready:
+                    chunk = os.read(each, 1 << 16)
+                    kept[each] += chunk
+                    if not chunk:
+                        reading.remove(each)
+            self.wait()
+        finally:
+            self._is_closed = True
+            for each in (self._out, self._err, self._answer, self._pidfd):
+                os.close(each)
+        return bytes(kept[self._out]), bytes(kept[self._err])
 
 
 class Forker:
-    """The client's side: one server, for as long as this process lives."""
+    """The client's side: one server of *program*, for as long as this process lives."""
 
-    def __init__(self, environ: Mapping[str, str]) -> None:
+    def __init__(self, program: str, environ: Mapping[str, str]) -> None:
         self.at_start = at_start(environ)
         self._control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         with theirs:
             self._server = subprocess.Popen(
-                [sys.executable, "-P", __file__, str(theirs.fileno())],
+                [sys.executable, "-P", __file__, program, str(theirs.fileno())],
                 env=dict(environ), pass_fds=[theirs.fileno()], stdin=subprocess.DEVNULL,
                 # A stream asks at its start whether it can seek: the children's cannot.
                 stdout=subprocess.PIPE, stderr=subprocess.PIPE,
@@ -58,14 +132,10 @@ class Forker:
         self._control.close()
         self._server.wait()
 
-    def run(
-        self, words: Sequence[str], environ: Mapping[str, str], folder: Path, timeout_s: float
-    ) -> Ended | None:
-        """Run one call to its end; None if it cannot be forked.
-
-        Raises:
-            subprocess.TimeoutExpired: it did not end, and was killed; with what it had said.
-        """
+    def start(
+        self, words: Sequence[str], environ: Mapping[str, str], folder: Path
+    ) -> Forked | None:
+        """Start one call; None if it cannot be forked."""
         asked = json.dumps([list(words), dict(environ), str(folder)]).encode()
         if len(asked) > _WORDS_MAX or at_start(environ) != self.at_start:
             return None
@@ -73,31 +143,7 @@ class Forker:
         socket.send_fds(self._control, [asked], [write for _, write in pipes])
         for _, write in pipes:
             os.close(write)
-        out, err, answer = _read_all([read for read, _ in pipes], timeout_s, words)
-        return Ended((int.from_bytes(answer[_PID_BYTES:], "big", signed=True), out, err))
-
-
-def _read_all(reads: Sequence[int], timeout_s: float, words: Sequence[str]) -> list[bytes]:
-    """All three pipes to their ends. The third brings the pid, and later the status."""
-    kept = {read: bytearray() for read in reads}
-    deadline = time.monotonic() + timeout_s
-    with selectors.DefaultSelector() as waiting:
-        for read in reads:
-            waiting.register(read, selectors.EVENT_READ)
-        while waiting.get_map():
-            ready = waiting.select(max(0.0, deadline - time.monotonic()))
-            if not ready:
-                os.kill(int.from_bytes(kept[reads[2]][:_PID_BYTES], "big"), signal.SIGKILL)
-                for key in waiting.get_map().values():
-                    os.close(key.fd)
-                raise subprocess.TimeoutExpired(words, timeout_s, stderr=bytes(kept[reads[1]]))
-            for key, _ in ready:
-                if chunk := os.read(key.fd, 1 << 16):
-                    kept[key.fd] += chunk
-                else:
-                    waiting.unregister(key.fd)
-                    os.close(key.fd)
-    return [bytes(kept[read]) for read in reads]
+        return Forked(words, *(read for read, _ in pipes))
 
 
 def _serve(control: socket.socket) -> None:
@@ -121,7 +167,7 @@ def _serve(control: socket.socket) -> None:
                     return
                 for each in pipes[:2]:
                     os.close(each)
-                os.write(pipes[2], pid.to_bytes(_PID_BYTES, "big"))
+                os.write(pipes[2], pid.to_bytes(_NUMBER_BYTES, "big"))
                 pidfd = os.pidfd_open(pid)
                 answers[pidfd] = (pid, pipes[2])
                 waiting.register(pidfd, selectors.EVENT_READ)
@@ -130,7 +176,7 @@ def _serve(control: socket.socket) -> None:
 def _tell_end(pidfd: int, pid: int, answer: int) -> None:
     os.close(pidfd)
     _, status = os.waitpid(pid, 0)
-    os.write(answer, os.waitstatus_to_exitcode(status).to_bytes(_PID_BYTES, "big", signed=True))
+    os.write(answer, os.waitstatus_to_exitcode(status).to_bytes(_NUMBER_BYTES, "big", signed=True))
     os.close(answer)
 
 
@@ -151,13 +197,19 @@ def _become(words: list[str], environ: dict[str, str], folder: str, pipes: Seque
     sys.argv[1:] = words
 
 
+def _load(program: str) -> Callable[[Sequence[str]], int]:
+    """The program's entry point, with all that its commands import."""
+    if program == "trainer":
+        import_module("trainer.commands")
+    else:
+        for each in import_module("agentops.cli.main").GROUPS:
+            import_module(f"agentops.cli.{each}")
+    main: Callable[[Sequence[str]], int] = import_module(f"{program}.cli").main
+    return main
+
+
 if __name__ == "__main__":
-    from importlib import import_module
-
-    from agentops.cli.main import GROUPS, main
-
-    for each in GROUPS:
-        import_module(f"agentops.cli.{each}")
+    entry = _load(sys.argv[1])
     gc.freeze()  # so that a child's collections do not copy the pages of what was loaded
-    _serve(socket.socket(fileno=int(sys.argv[1])))
-    sys.exit(main())
+    _serve(socket.socket(fileno=int(sys.argv[2])))
+    sys.exit(entry(sys.argv[1:]))

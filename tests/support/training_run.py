@@ -7,12 +7,16 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
 from typing import Any
+
+from tests.support.forking import Forked, Forker
 
 ROOT = Path(__file__).parents[2]
 DEADLINE_S = 60.0
 _POLL_S = 0.01
+Process = Forked | subprocess.Popen[bytes]
 
 
 def write_config(directory: Path, **changes: Any) -> Path:
@@ -43,18 +47,17 @@ def environment(**extra: str) -> dict[str, str]:
 
 
 @contextmanager
-def trainer_process(
-    *arguments: str | Path, cwd: Path, **extra: str
-) -> Iterator[subprocess.Popen[str]]:
+def trainer_process(*arguments: str | Path, cwd: Path, **extra: str) -> Iterator[Process]:
     """``python -P -m trainer ARGUMENTS``, ended by its own handle when the block ends."""
-    argv = [sys.executable, "-P", "-m", "trainer", *map(str, arguments)]
+    words, environ = list(map(str, arguments)), environment(**extra)
+    forker = _forker()
+    if forker is not None and (child := forker.start(words, environ, cwd)) is not None:
+        with child:
+            yield child
+        return
+    argv = [sys.executable, "-P", "-m", "trainer", *words]
     with subprocess.Popen(
-        argv,
-        cwd=cwd,
-        env=environment(**extra),
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
+        argv, cwd=cwd, env=environ, stdout=subprocess.PIPE, stderr=subprocess.PIPE
     ) as process:
         try:
             yield process
@@ -67,19 +70,19 @@ def run_trainer(
     *arguments: str | Path, cwd: Path, **extra: str
 ) -> subprocess.CompletedProcess[str]:
     """Run to the end; the caller looks at the exit status."""
-    argv = [sys.executable, "-P", "-m", "trainer", *map(str, arguments)]
-    return subprocess.run(
-        argv,
-        cwd=cwd,
-        env=environment(**extra),
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=DEADLINE_S,
-    )
+    with trainer_process(*arguments, cwd=cwd, **extra) as process:
+        out, err = process.communicate(timeout=DEADLINE_S)
+        status = process.wait()
+    return subprocess.CompletedProcess(process.args, status, out.decode(), err.decode())
 
 
-def wait_for(condition: Callable[[], bool], process: subprocess.Popen[str]) -> None:
+@cache
+def _forker() -> Forker | None:
+    """One a test process; None where the system has no pidfd."""
+    return Forker("trainer", environment()) if hasattr(os, "pidfd_open") else None
+
+
+def wait_for(condition: Callable[[], bool], process: Process) -> None:
     """Wait until the condition holds; an ended process or the deadline is an error."""
     end = time.monotonic() + DEADLINE_S
     while not condition():
@@ -90,7 +93,8 @@ def wait_for(condition: Callable[[], bool], process: subprocess.Popen[str]) -> N
         except subprocess.TimeoutExpired:
             continue
         if not condition():
-            raise RuntimeError(f"the trainer ended with {process.returncode}: {process.stderr}")
+            said = process.communicate()[1].decode()
+            raise RuntimeError(f"the trainer ended with {process.returncode}: {said}")
 
 
 def heartbeat(output: Path) -> dict[str, Any]:
