@@ -181,6 +181,8 @@ def _check_leaf(value: JsonValue) -> None:
 
 
 def _check_keys(value: JsonObject) -> None:
+    if "".join(value).isascii():
+        return
     for key in value:
         if not key.isascii():
             raise LineProfileError(f"the key {key!r} is not ASCII")

@@ -11,6 +11,10 @@ from dataclasses import is_dataclass
 
 from pydantic import BaseModel, JsonValue
 
+_LEAVES = (bool, int, str)
+_LISTS = (tuple, list)
+_PLAIN = frozenset({bool, int, str, type(None)})
+
 
 def plain(value: object) -> JsonValue:
     """*value* as plain JSON: dataclasses and models by field, tuples as lists, no floats.
@@ -21,12 +25,15 @@ def plain(value: object) -> JsonValue:
     >>> plain((1, "a", None))
     [1, 'a', None]
     """
-    if value is None or isinstance(value, bool | int | str):
+    if value is None or isinstance(value, _LEAVES):
         return value
-    if isinstance(value, tuple | list):
-        return [plain(item) for item in value]
+    # Most of what is inside is a leaf, and is passed over without a call.
+    if isinstance(value, _LISTS):
+        return [item if type(item) in _PLAIN else plain(item) for item in value]
     if isinstance(value, Mapping):
-        return {str(key): plain(item) for key, item in value.items()}
+        return {
+            str(key): item if type(item) in _PLAIN else plain(item) for key, item in value.items()
+        }
     if isinstance(value, BaseModel):
         return plain(value.model_dump(mode="python"))
     if is_dataclass(value):

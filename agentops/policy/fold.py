@@ -7,10 +7,10 @@ observation teaches (``agentops.policy.learning``).
 
 import hashlib
 from collections.abc import Mapping
-from dataclasses import replace
 
 from pydantic import JsonValue, TypeAdapter, ValidationError
 
+from agentops.policy.changing import changed
 from agentops.policy.learning import Source, learn
 from agentops.policy.ledger import (
     Act,
@@ -79,7 +79,7 @@ def fold(state: PolicyState, event: Event, observation: JsonValue | None = None)
     trail = hashlib.sha256(f"{state.trail}{event.leaf or event.id}".encode()).hexdigest()
     order = state.order + 1
     clocks = (event.ts_us, event.mono_ns // 1_000, event.boot)
-    state = replace(
+    state = changed(
         state,
         order=order,
         basis=tuple(sorted(heads.items())),
@@ -115,7 +115,7 @@ def _command(state: PolicyState, event: Event, observation: JsonValue | None) ->
         case CommandReconciled() as known:
             return _each_act(state, known.command_id, settled=known.settled, event=event.id)
         case CommandDenied() as denial:
-            return replace(state, denials=state.denials + 1, denied=_named(denial))
+            return changed(state, denials=state.denials + 1, denied=_named(denial))
         case _:
             return state
 
@@ -124,9 +124,9 @@ def _freeze(state: PolicyState, event: Event) -> PolicyState:
     """Acting is frozen or thawed, on one host or everywhere; thawing everywhere thaws each."""
     place = EVERYWHERE if event.host is None else event.host.name
     if isinstance(event.payload, ActingFrozen):
-        return replace(state, frozen_hosts=tuple(sorted({*state.frozen_hosts, place})))
+        return changed(state, frozen_hosts=tuple(sorted({*state.frozen_hosts, place})))
     kept = () if place == EVERYWHERE else tuple(h for h in state.frozen_hosts if h != place)
-    return replace(state, frozen_hosts=kept)
+    return changed(state, frozen_hosts=kept)
 
 
 def _frame(state: PolicyState, event: Event) -> PolicyState:
@@ -135,11 +135,11 @@ def _frame(state: PolicyState, event: Event) -> PolicyState:
     match payload:
         case IncidentOpened():
             opened = Incident(event.incident or "", payload.job, state.at_us)
-            return replace(state, incident=opened)
+            return changed(state, incident=opened)
         case IncidentClosed() if state.incident is not None:
-            return replace(state, incident=replace(state.incident, resolution=payload.resolution))
+            return changed(state, incident=changed(state.incident, resolution=payload.resolution))
         case ConfigurationLoaded():
-            return replace(
+            return changed(
                 state, configuration=payload.digest, terms=read_terms(payload.body, state.terms)
             )
         case _:
@@ -174,13 +174,12 @@ def _named(denial: CommandDenied) -> str:
 
 
 def _intended(state: PolicyState, event: Event, intent: CommandIntended) -> PolicyState:
-    used = tuple(
-        replace(made, used=True) if made.decision_id == intent.decision_id else made
-        for made in state.decisions
-    )
-    state = replace(
+    state = changed(
         state,
-        decisions=used,
+        decisions=tuple(
+            changed(made, used=True) if made.decision_id == intent.decision_id else made
+            for made in state.decisions
+        ),
         running=(*state.running, (intent.command_id, intent.command, intent.arguments)),
     )
     if intent.authority.startswith(APPROVAL):
@@ -198,7 +197,7 @@ def _intended(state: PolicyState, event: Event, intent: CommandIntended) -> Poli
         order=state.order,
         events=(event.id,),
     )
-    return replace(state, acts=(*state.acts, act))
+    return changed(state, acts=(*state.acts, act))
 
 
 def _ended(
@@ -212,7 +211,7 @@ def _ended(
     state = _each_act(state, command_id, ended=(status, state.at_us), event=event.id)
     if status == "completed":
         return state
-    state = replace(state, running=tuple(row for row in state.running if row[0] != command_id))
+    state = changed(state, running=tuple(row for row in state.running if row[0] != command_id))
     return _probing(state, command, failed_at_us=state.at_us)
 
 
@@ -221,20 +220,21 @@ def _observed(
 ) -> PolicyState:
     known = {key: arguments for key, _, arguments in state.running}
     arguments = known.get(observed.command_id, {})
-    state = replace(
-        state, running=tuple(row for row in state.running if row[0] != observed.command_id)
-    )
-    state = _each_act(state, observed.command_id, observation=observation, event=event.id)
     source = Source(event.id, state.at_us, state.order, arguments)
     learned = learn(state.facts, observed.command, observation, source)
-    state = replace(state, facts=learned.facts)
+    state = changed(
+        state,
+        facts=learned.facts,
+        running=tuple(row for row in state.running if row[0] != observed.command_id),
+    )
+    state = _each_act(state, observed.command_id, observation=observation, event=event.id)
     if learned.sample is not None:
-        state = replace(state, samples=_samples((*state.samples, learned.sample)))
+        state = changed(state, samples=_samples((*state.samples, learned.sample)))
     if learned.waited is not None:
         others = tuple(w for w in state.waits if w.kind != learned.waited.kind)
-        state = replace(state, waits=(*others, learned.waited))
+        state = changed(state, waits=(*others, learned.waited))
     if learned.tail is not None:
-        state = replace(state, tails=(*state.tails, learned.tail)[-TAILS_MAX:])
+        state = changed(state, tails=(*state.tails, learned.tail)[-TAILS_MAX:])
     return _probing(state, observed.command, succeeded=True)
 
 
@@ -260,7 +260,7 @@ def _probing(
         state.order if succeeded else row.last_order,
         row.failed_at_us if failed_at_us is None else failed_at_us,
     )
-    return replace(state, probing=tuple(row for _, row in sorted(rows.items())))
+    return changed(state, probing=tuple(row for _, row in sorted(rows.items())))
 
 
 def _judged(state: PolicyState, event: Event, reached: VerdictReached) -> PolicyState:
@@ -270,7 +270,7 @@ def _judged(state: PolicyState, event: Event, reached: VerdictReached) -> Policy
     that died between the two left the journal waiting, so the verdict is reached once more.
     """
     judged = Judged(reached.condition, reached.verdict, state.at_us, state.order, event.id)
-    state = replace(state, verdicts=(*state.verdicts, judged))
+    state = changed(state, verdicts=(*state.verdicts, judged))
     command_id = reached.condition.get("command_id")
     if not isinstance(command_id, str):
         return state
@@ -289,21 +289,23 @@ def _each_act(
     settled: Settled | None = None,
 ) -> PolicyState:
     """The state in which the act of *command_id* knows more; other acts stay as they are."""
+    if all(act.command_id != command_id for act in state.acts):
+        return state
     acts = []
     for act in state.acts:
         known = act
         if act.command_id == command_id:
             if event is not None:
-                known = replace(known, events=(*known.events, event))
+                known = changed(known, events=(*known.events, event))
             if ended is not None:
                 status, at_us = ended
-                known = replace(known, status=status, ended_at_us=at_us, ended_order=state.order)
+                known = changed(known, status=status, ended_at_us=at_us, ended_order=state.order)
             if observation is not None:
-                known = replace(known, observation=observation)
+                known = changed(known, observation=observation)
             if settled is not None:
-                known = replace(known, settled=settled)
+                known = changed(known, settled=settled)
         acts.append(known)
-    return replace(state, acts=tuple(acts))
+    return changed(state, acts=tuple(acts))
 
 
 def _decided(state: PolicyState, made: DecisionMade) -> PolicyState:
@@ -328,7 +330,7 @@ def _decided(state: PolicyState, made: DecisionMade) -> PolicyState:
         member = _member(item)
         if member is not None:
             known.setdefault(member.identity, member)
-    return replace(
+    return changed(
         state,
         decisions=(*state.decisions, decided)[-DECISIONS_MAX:],
         members=tuple(known.values()),
@@ -361,7 +363,7 @@ def _approval(state: PolicyState, event: Event) -> PolicyState:
             asked = Approval(
                 payload.approval_id, payload.digest, payload.expires_at_us, asked=event.id
             )
-            return replace(state, approvals=(*state.approvals, asked))
+            return changed(state, approvals=(*state.approvals, asked))
         case ApprovalGranted():
             signed = (payload.operator, payload.signature)
             return _answered(state, payload.approval_id, "granted", *signed)
@@ -379,10 +381,10 @@ def _answered(
     signature: str | None = None,
 ) -> PolicyState:
     """The state in which one question has this answer; a used one is never open again."""
-    return replace(
+    return changed(
         state,
         approvals=tuple(
-            replace(known, answer=answer, operator=operator, signature=signature)
+            changed(known, answer=answer, operator=operator, signature=signature)
             if known.approval_id == approval_id and known.answer != "used"
             else known
             for known in state.approvals

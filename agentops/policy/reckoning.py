@@ -9,7 +9,7 @@ A monotonic clock stands still while its machine sleeps. So after a jump, whatev
 what was seen before counts as old: it may be.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Final
 
 # More than clocks are slewed by between two events, and less than any grace.
@@ -41,10 +41,8 @@ class Reckoning:
     def after(self, wall_us: int, mono_us: int, boot: str, order: int) -> "Reckoning":
         """The reckoning at the event that stands at *order* in the fold."""
         jump = self._jump(wall_us, mono_us, boot)
-        later = replace(self, wall_us=wall_us, mono_us=mono_us, boot=boot)
-        if jump == 0:
-            return later
-        return replace(later, ahead_us=self.ahead_us + jump, jumped=order)
+        ahead_us, jumped = (self.ahead_us + jump, order) if jump else (self.ahead_us, self.jumped)
+        return Reckoning(wall_us, mono_us, boot, ahead_us, jumped)
 
     def _jump(self, wall_us: int, mono_us: int, boot: str) -> int:
         """How far the wall clock jumped since the newest event; 0 where it only ran.
