@@ -126,17 +126,17 @@ def rebuild(layout: Layout) -> None:
 
 
 @contextmanager
-def reading(layout: Layout) -> Iterator[duckdb.DuckDBPyConnection]:
+def reading(layout: Layout, *, in_memory: bool = False) -> Iterator[duckdb.DuckDBPyConnection]:
     """A connection to an index that holds every event acknowledged before the call.
 
     An index whose views, macros or types are not those of this software is set aside and built
-    anew. Where the journal cannot be written, it is built in memory.
+    anew. Where the journal cannot be written, or is not to be, it is built in memory.
 
     Raises:
         IndexAhead: The segments end before the index does.
         QueryFailed: The index cannot be opened.
     """
-    if not os.access(layout.root, os.W_OK):
+    if in_memory or not os.access(layout.root, os.W_OK):
         with closing(_built_in_memory(layout)) as connection:
             yield connection
         return

@@ -36,15 +36,17 @@ class Rows:
     rows: list[tuple[object, ...]]
 
 
-def query(layout: Layout, sql: str) -> Rows:
+def query(layout: Layout, sql: str, *, in_memory: bool = False) -> Rows:
     """Run one SQL query on the index. It can read the index, and no file besides.
+
+    in_memory builds an index for this question alone and leaves the journal's folder as it is.
 
     Raises:
         QueryFailed: It is no query, or DuckDB refused it.
         IndexAhead: The segments end before the index does.
     """
     one_select(sql)
-    with reading(layout) as connection:
+    with reading(layout, in_memory=in_memory) as connection:
         fence(connection)
         try:
             result = connection.execute(sql)
@@ -54,7 +56,9 @@ def query(layout: Layout, sql: str) -> Rows:
             raise QueryFailed(_refusal(connection, error)) from error
 
 
-def query_to(layout: Layout, sql: str, target: Path, form: Format) -> int:
+def query_to(
+    layout: Layout, sql: str, target: Path, form: Format, *, in_memory: bool = False
+) -> int:
     """Write a query's answer to a file, and give the number of rows.
 
     arrow is the IPC file format and needs the package pyarrow; json is one object a line.
@@ -69,7 +73,7 @@ def query_to(layout: Layout, sql: str, target: Path, form: Format) -> int:
         raise QueryFailed(f"cannot write {target}: {target.parent} is no folder")
     one_select(sql)
     target = target.absolute()
-    with reading(layout) as connection:
+    with reading(layout, in_memory=in_memory) as connection:
         fence(connection, target)
         if form == "arrow":
             return _to_arrow(connection, sql, target)

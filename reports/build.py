@@ -120,17 +120,20 @@ def entries(evidence: Evidence) -> tuple[Entry, ...]:
     return tuple(_entry(evidence, event, budget) for event in events)
 
 
-def _data(event: Event) -> str:
-    """The beginning of the payload as it stands in the line."""
+def _data(event: Event) -> tuple[str, bool]:
+    """The beginning of the payload as it stands in the line, and whether that is not all of it."""
     whole = event.line.decode("utf-8", "replace")
     start = whole.find('"data":')
     _, end = json.JSONDecoder().raw_decode(whole, start + len('"data":'))
     data = whole[start + len('"data":') : end]
+    if len(data) <= _DATA_CHARS:
+        return data, False
     # A cut number would read as another number, so the cut goes before the word.
-    return data if len(data) <= _DATA_CHARS else re.sub(r"[\w.-]+$", "", data[:_DATA_CHARS])
+    return re.sub(r"[\w.-]+$", "", data[:_DATA_CHARS]), True
 
 
 def _entry(evidence: Evidence, event: Event, budget: int) -> Entry:
+    data, data_is_cut = _data(event)
     line = event.line[: budget // 2].decode("utf-8", "replace")
     outputs = [
         EventOutput(
@@ -152,7 +155,8 @@ def _entry(evidence: Evidence, event: Event, budget: int) -> Entry:
         leaf=event.leaf,
         prev=event.prev,
         line=line,
-        data=_data(event),
+        data=data,
+        data_is_cut=data_is_cut,
         line_bytes=len(event.line),
         outputs=tuple(outputs),
     )

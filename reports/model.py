@@ -162,6 +162,7 @@ class Entry(_Frozen):
     prev: str
     line: str
     data: str
+    data_is_cut: bool
     line_bytes: int
     outputs: tuple[EventOutput, ...]
 

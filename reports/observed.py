@@ -5,12 +5,16 @@ the commands that made an observation, so it goes by what the recorded value loo
 it does not recognise is printed as it is. Not here: what follows from a value.
 """
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
 from pydantic import JsonValue
 
 JsonObject = dict[str, JsonValue]
+
+_DIGEST = re.compile(r"[0-9a-f]{40,}")
+_DIGEST_CHARS = 12
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -158,3 +162,35 @@ def scalars(value: JsonValue, prefix: str = "") -> Iterator[tuple[str, JsonValue
         yield prefix, f"{len(value)} entries"
     else:
         yield prefix, value
+
+
+def briefly(arguments: JsonObject) -> str:
+    """Arguments as a person would note them down: identities by their pid, no brackets.
+
+    >>> briefly({"signal": "INT", "grace_ms": 5, "files": [{"path": "/a"}, {"path": "/b"}]})
+    'files: path /a, path /b; grace_ms 5; signal INT'
+    """
+    return "; ".join(
+        f"{name}{':' if isinstance(value, dict | list) else ''} {_brief(value)}"
+        for name, value in sorted(arguments.items())
+        if value not in (None, [], {}, "")
+    )
+
+
+def _brief(value: JsonValue) -> str:
+    key = key_of(value)
+    if key is not None:
+        return f"pid {key.pid}"
+    if isinstance(value, dict):
+        inner = [(name, v) for name, v in sorted(value.items()) if v not in (None, [], {}, "")]
+        inner.sort(key=lambda pair: pair[0] != "kind")
+        return ", ".join(
+            _brief(v) if name == "kind" else f"{name} {_brief(v)}" for name, v in inner
+        )
+    if isinstance(value, list):
+        joint = ", " if any(isinstance(each, dict | list) for each in value) else " "
+        return joint.join(_brief(each) for each in value)
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    text = str(value)
+    return f"{text[:_DIGEST_CHARS]}…" if _DIGEST.fullmatch(text) else text

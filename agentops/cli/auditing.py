@@ -14,6 +14,7 @@ from pydantic import JsonValue
 from agentops.cli.context import (
     add_journal_option,
     add_json_option,
+    add_reading_options,
     record_reading,
     require_journal,
     settings_for,
@@ -30,6 +31,7 @@ from agentops.cli.policies import read_policy_file
 from agentops.cli.printing import emit, say
 from agentops.cli.status import Status
 from agentops.cli.trusting import name_of, trusted, verified
+from agentops.cli.values import nearest
 from agentops.config import Settings
 from agentops.errors import UsageError
 from agentops.policy import PolicyConfig, Recomputed, recompute
@@ -66,7 +68,8 @@ def register(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") ->
             "--anchor", action="append", type=Path, metavar="FILE", help="anchors to compare with"
         )
         add_json_option(parser)
-        add_journal_option(parser)
+    add_journal_option(checking)
+    add_reading_options(replay)
 
 
 def _verify(arguments: argparse.Namespace) -> Status:
@@ -268,6 +271,10 @@ def _replay(arguments: argparse.Namespace) -> Status:
 def _path_and_modes(words: list[str], settings: Settings) -> tuple[Path, tuple[str, ...]]:
     modes = [word for word in words if word in _MODES]
     paths = [word for word in words if word not in _MODES]
+    slips = [word for word in paths if not Path(word).exists() and nearest(word, _MODES)]
+    if slips:
+        meant = nearest(slips[0], _MODES)
+        raise UsageError(f"replay {slips[0]}: neither a journal nor a mode{meant}")
     if len(paths) > 1:
         raise UsageError(f"replay {' '.join(paths)}: give one journal; modes: {', '.join(_MODES)}")
     return Path(paths[0]) if paths else settings.journal, tuple(modes) or _DEFAULT_MODES

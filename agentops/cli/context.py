@@ -5,6 +5,7 @@ import getpass
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 from agentops.cli.copies import original, remember
@@ -32,6 +33,16 @@ def add_journal_option(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def add_reading_options(parser: argparse.ArgumentParser) -> None:
+    """``--journal PATH`` and ``--read-only``, for commands that only look."""
+    parser.add_argument(
+        "--read-only",
+        action="store_true",
+        help="leave no trace of this reading: nothing is written, neither there nor at home",
+    )
+    add_journal_option(parser)
+
+
 def add_json_option(parser: argparse.ArgumentParser) -> None:
     """``--json``: exactly one JSON object on stdout."""
     parser.add_argument("--json", action="store_true", help="one JSON object on stdout")
@@ -51,7 +62,7 @@ def settings_for(arguments: argparse.Namespace) -> Settings:
             f"{settings.origins['journal']} {str(settings.journal)!r} is not UTF-8; choose a place"
             " that is"
         )
-    return settings
+    return replace(settings, read_only=getattr(arguments, "read_only", False))
 
 
 def actor() -> Actor:
@@ -166,9 +177,11 @@ def record_reading(settings: Settings, purpose: str, query: str, *, from_log: bo
     What lies on read-only ground is read without one, and so is a copy of a journal that lies where
     it was: to go on in it would contradict the original's seals. So is a journal that is not what
     was signed of it, or whose chain is broken, for what was shown may be anybody's words. Where the
-    log itself was read, a broken link is told of also where no session would meet it.
+    log itself was read, a broken link is told of also where no session would meet it. Who asked to
+    read only leaves nothing either way.
     """
-    if _record(settings, JournalRead(purpose=purpose, query=query)) and from_log:
+    told = settings.read_only or _record(settings, JournalRead(purpose=purpose, query=query))
+    if told and from_log:
         _, finding = verify_chain(settings.journal)
         if finding is not None:
             say(f"agentops: not verified: {one_line(str(finding))}; run: agentops verify")

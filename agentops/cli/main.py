@@ -50,6 +50,8 @@ GROUPS: Mapping[str, tuple[str, ...]] = {
 }
 
 
+# Actions of `agentops journal` that people type as commands.
+_OF_JOURNAL = frozenset({"anchor", "key", "prove", "redact", "reindex", "seal", "size", "snapshot"})
 _CHOICE = re.compile(r"invalid choice: '([^']*)' \(choose from (.*)\)", re.DOTALL)
 
 
@@ -59,7 +61,9 @@ class _OneLineParser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
         """Print one line and exit with the status of a usage error."""
         choice = _CHOICE.search(message)
-        if choice and (meant := nearest(choice[1], re.findall(r"[\w-]+", choice[2]))):
+        if choice and choice[1] in _OF_JOURNAL and "COMMAND" in message:
+            message = f"{choice[1]!r} is an action of another command: agentops journal {choice[1]}"
+        elif choice and (meant := nearest(choice[1], re.findall(r"[\w-]+", choice[2]))):
             message = message[: choice.start(2)].removesuffix(" (choose from ") + meant
         sys.stderr.write(f"{self.prog}: {one_line(message)} (see {self.prog} --help)\n")
         sys.exit(Status.USAGE)

@@ -12,8 +12,8 @@ from tempfile import TemporaryDirectory
 from rich.table import Table
 
 from agentops.cli.context import (
-    add_journal_option,
     add_json_option,
+    add_reading_options,
     open_reader,
     record_reading,
     resolve_incident,
@@ -22,13 +22,13 @@ from agentops.cli.context import (
 from agentops.cli.printing import console, emit, local_time, say, shown
 from agentops.cli.status import Status
 from agentops.cli.summaries import summary
-from agentops.cli.values import age_us, nearest, positive
+from agentops.cli.values import age_us, day_us, nearest, positive
 from agentops.config import Settings
 from agentops.errors import UsageError
 from journal import Event, Reader, Shredded, SystemClock
 from journal.kinds import PAYLOADS
 from journal.ledger import host_name
-from journal.querying import FORMATS, Format, query_to
+from journal.querying import FORMATS, Format, query, query_to
 from journal.tailing import Tail
 
 _FOLLOW_POLL_S = 0.25
@@ -41,12 +41,14 @@ def register(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") ->
     log.add_argument("--host", metavar="NAME", help="only this host")
     log.add_argument("--kind", metavar="KIND", action="append", help="only this kind; may repeat")
     log.add_argument(
-        "--since", metavar="WHEN", help="an instant (ISO 8601) or an age: 90s, 15m, 2h, 3d"
+        "--since",
+        metavar="WHEN",
+        help="an instant (ISO 8601), an age (90s, 15m, 2h, 3d, 1w), today or yesterday",
     )
     log.add_argument("--limit", type=positive, metavar="N", help="only the last N")
     log.add_argument("--follow", action="store_true", help="go on as events come, until Ctrl-C")
     add_json_option(log)
-    add_journal_option(log)
+    add_reading_options(log)
     log.set_defaults(run=_log)
 
     show = commands.add_parser("show", help="one event whole, with its outputs")
@@ -56,20 +58,20 @@ def register(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") ->
         help="id or prefix, its last 8 characters, STREAM:SEQ, or a report's label",
     )
     add_json_option(show)
-    add_journal_option(show)
+    add_reading_options(show)
     show.set_defaults(run=_show)
 
-    query = commands.add_parser("query", help="SQL over the index (tables: docs/journal.md)")
-    query.add_argument("sql", metavar="SQL", help="one statement; it reads only")
-    query.add_argument("--to", type=Path, metavar="FILE", help="write the answer to a new file")
-    query.add_argument(
+    asking = commands.add_parser("query", help="SQL over the index (tables: docs/journal.md)")
+    asking.add_argument("sql", metavar="SQL", help="one statement; it reads only")
+    asking.add_argument("--to", type=Path, metavar="FILE", help="write the answer to a new file")
+    asking.add_argument(
         "--format",
         choices=FORMATS,
         help="of the answer: to FILE (default: by its ending), or to stdout; json has a row a line",
     )
-    add_json_option(query)
-    add_journal_option(query)
-    query.set_defaults(run=_query)
+    add_json_option(asking)
+    add_reading_options(asking)
+    asking.set_defaults(run=_query)
 
 
 def _log(arguments: argparse.Namespace) -> Status:
@@ -172,7 +174,7 @@ def _query(arguments: argparse.Namespace) -> Status:
     form = _form(arguments)
     if form is not None:
         return _answer_as_file(arguments, reader, form)
-    rows = reader.query(arguments.sql)
+    rows = query(reader.layout, arguments.sql, in_memory=settings.read_only)
     record_reading(settings, "query", arguments.sql, from_log=False)
     if arguments.json:
         emit({"columns": list(rows.columns), "rows": [list(row) for row in rows.rows]})
@@ -201,7 +203,9 @@ def _form(arguments: argparse.Namespace) -> Format | None:
 def _answer_as_file(arguments: argparse.Namespace, reader: Reader, form: Format) -> Status:
     settings = settings_for(arguments)
     if arguments.to is not None:
-        rows = query_to(reader.layout, arguments.sql, arguments.to, form)
+        rows = query_to(
+            reader.layout, arguments.sql, arguments.to, form, in_memory=settings.read_only
+        )
         record_reading(settings, "query", arguments.sql, from_log=False)
         if arguments.json:
             emit({"file": str(arguments.to), "format": form, "rows": rows})
@@ -212,7 +216,7 @@ def _answer_as_file(arguments: argparse.Namespace, reader: Reader, form: Format)
         raise UsageError(f"--format {form} is not for a terminal; give --to FILE")
     with TemporaryDirectory() as folder:
         answer = Path(folder) / "answer"
-        query_to(reader.layout, arguments.sql, answer, form)
+        query_to(reader.layout, arguments.sql, answer, form, in_memory=settings.read_only)
         record_reading(settings, "query", arguments.sql, from_log=False)
         with answer.open("rb") as file:
             shutil.copyfileobj(file, sys.stdout.buffer)
@@ -243,16 +247,20 @@ def _require_host(reader: Reader, settings: Settings, name: str) -> None:
 
 
 def _instant(text: str) -> int:
-    """Microseconds since 1970 of an ISO instant, or of an age before now."""
+    """Microseconds since 1970 of an ISO instant, of an age before now, or of a day's beginning."""
     age = age_us(text)
     if age is not None:
         return SystemClock().wall_us() - age
+    day = day_us(text, SystemClock().wall_us(), utc=False)
+    if day is not None:
+        return day
     try:
         moment = datetime.fromisoformat(text)
         aware = moment if moment.tzinfo else moment.astimezone()
     except (ValueError, OverflowError):
         raise UsageError(
-            f"--since {text!r}: write an instant (2026-05-01T10:00+02:00) or an age (2h)"
+            f"--since {text!r}: write an instant (2026-05-01T10:00+02:00), an age (2h), today"
+            " or yesterday"
         ) from None
     instant = int(aware.astimezone(UTC).timestamp() * 1_000_000)
     if instant > SystemClock().wall_us():

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import get_args
 
 from agentops.cli.context import (
-    add_journal_option,
+    add_reading_options,
     open_reader,
     record_reading,
     resolve_incident,
@@ -35,7 +35,7 @@ def register(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") ->
     )
     report.add_argument("--format", choices=_FORMATS, default="md", help="of the text")
     report.add_argument("--output", type=Path, metavar="FILE", help="write it there, not to stdout")
-    add_journal_option(report)
+    add_reading_options(report)
     report.set_defaults(run=_report)
 
 

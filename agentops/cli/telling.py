@@ -11,8 +11,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from agentops.cli.context import (
-    add_journal_option,
     add_json_option,
+    add_reading_options,
     open_reader,
     record_reading,
     resolve_incident,
@@ -22,7 +22,7 @@ from agentops.cli.printing import emit, say
 from agentops.cli.reporting import overrides, template_folders
 from agentops.cli.status import Status
 from agentops.cli.trusting import how_far, verified
-from agentops.cli.values import age_us
+from agentops.cli.values import age_us, day_us
 from agentops.errors import UsageError
 from journal import Reader, SystemClock
 from journal.errors import Corrupt
@@ -52,7 +52,8 @@ def register(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") ->
     digesting.add_argument(
         "--since",
         metavar="WHEN",
-        help="an age before the last event (12h, 7d) or a date (2026-11-30), UTC; default: all",
+        help="an age before the last event (12h, 7d), or a date (2026-11-30), today or yesterday,"
+        " in UTC; default: all",
     )
     digesting.set_defaults(run=_digest)
 
@@ -68,7 +69,7 @@ def register(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") ->
     checking.set_defaults(run=_templates)
     for parser in (linting, digesting, complying):
         add_json_option(parser)
-        add_journal_option(parser)
+        add_reading_options(parser)
 
 
 def _lint(arguments: argparse.Namespace) -> Status:
@@ -169,11 +170,14 @@ def _since_us(given: str | None, reader: Reader) -> int:
     age = age_us(given)
     if age is not None:
         return max((event.ts_us for event in reader.events()), default=0) - age
+    day = day_us(given, SystemClock().wall_us(), utc=True)
+    if day is not None:
+        return day
     try:
         moment = datetime.fromisoformat(given)
     except (ValueError, OverflowError):
         raise UsageError(
-            f"--since {given!r}: give an age (12h, 7d) or a date (2026-11-30)"
+            f"--since {given!r}: give an age (12h, 7d), a date (2026-11-30), today or yesterday"
         ) from None
     since_us = int((moment.replace(tzinfo=moment.tzinfo or UTC)).timestamp() * 1_000_000)
     if since_us > SystemClock().wall_us():

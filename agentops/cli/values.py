@@ -8,6 +8,7 @@ import argparse
 import math
 import re
 from collections.abc import Iterable
+from datetime import UTC, datetime, time, timedelta
 from difflib import get_close_matches
 
 _MOST = 1_000_000_000
@@ -27,6 +28,21 @@ def age_us(text: str) -> int | None:
     if unit_s is None or not (number.isascii() and number.isdecimal()) or len(number) > _DIGITS:
         return None
     return int(number) * unit_s * 1_000_000
+
+
+def day_us(text: str, now_us: int, *, utc: bool) -> int | None:
+    """When ``today`` or ``yesterday`` began, in UTC or the local zone; None for any other word.
+
+    >>> day_us("yesterday", 90_000_000_000, utc=True), day_us("monday", 0, utc=True)
+    (0, None)
+    """
+    back = {"today": 0, "yesterday": 1}.get(text)
+    if back is None:
+        return None
+    now = datetime.fromtimestamp(now_us / 1_000_000, tz=UTC)
+    day = (now if utc else now.astimezone()).date() - timedelta(days=back)
+    begun = datetime.combine(day, time(), tzinfo=UTC if utc else None)
+    return int(begun.timestamp() * 1_000_000)
 
 
 def nearest(given: str, known: Iterable[str]) -> str:

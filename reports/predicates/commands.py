@@ -23,7 +23,7 @@ from journal.events import (
 )
 from reports.claims import Found, JsonObject, Predicate, ref
 from reports.evidence import CommandThread, Evidence, elapsed_ms
-from reports.observed import scalars
+from reports.observed import briefly, scalars
 
 _SCALARS_MAX = 12
 
@@ -121,9 +121,10 @@ def account(evidence: Evidence, args: JsonObject) -> Found:
     for found in (begun, ended):
         value |= found.value if isinstance(found.value, dict) else {}
     payload = thread.first.payload
-    if isinstance(payload, CommandDenied):
-        value["arguments"] = payload.arguments
+    if isinstance(payload, CommandIntended | CommandDenied):
+        value["given"] = briefly(payload.arguments)
     for name in (
+        "arguments",
         "argv",
         "route",
         "retry",
@@ -205,7 +206,12 @@ def reason(evidence: Evidence, args: JsonObject) -> Found:
     payload = event.payload
     assert isinstance(payload, CommandIntended | CommandDenied)  # noqa: S101
     words = payload.reason
-    value: JsonValue = {"actor": event.actor.kind, "actor_id": event.actor.id, "words": words}
+    value: JsonValue = {
+        "actor": event.actor.kind,
+        "actor_id": event.actor.id,
+        "command": payload.command,
+        "words": words,
+    }
     return Found(value, (ref(event, "/data/reason"),), unknown=not words)
 
 
@@ -260,7 +266,7 @@ def metric_card(evidence: Evidence, args: JsonObject) -> Found:
     if event is None or card is None:
         return Found(None, (ref(thread.first),), unknown=True)
     pointer = f"/data/body/metric_cards/{name}"
-    return Found({"metric": name, "card": card}, (ref(event, pointer),))
+    return Found({"command": thread.name, "metric": name, "card": card}, (ref(event, pointer),))
 
 
 def reconciled(evidence: Evidence, args: JsonObject) -> Found:

@@ -16,8 +16,8 @@ from journal.events import (
     VerdictReached,
 )
 from reports.claims import Found, JsonObject, Predicate, ref
-from reports.evidence import Evidence
-from reports.observed import items, member, number, text
+from reports.evidence import Evidence, elapsed_ms
+from reports.observed import briefly, items, member, number, text
 
 # The lead in deciban at which the engine acts on an explanation.
 _MARGIN_DB = 10
@@ -41,11 +41,13 @@ def rule_of(hit: JsonValue) -> JsonObject:
 def action_of(decision: JsonObject) -> JsonObject:
     """Kind and object of a decision's action."""
     action = decision.get("action")
+    given = member(action, "arguments")
     kind = text(action, "kind") or text(action, "action") or "unnamed"
     return {
         "kind": kind,
         "purpose": text(action, "purpose"),
         "command": text(action, "command"),
+        "given": briefly(given) if isinstance(given, dict) else "",
         "verdict": text(action, "verdict"),
         "resolution": text(action, "resolution"),
         "words": text(action, "reason"),
@@ -122,6 +124,7 @@ def explanation(evidence: Evidence, args: JsonObject) -> Found:
         "leader": rows[0]["hypothesis"],
         "deciban": first,
         "lead": (first or 0) - (second or 0),
+        "next": rows[1]["hypothesis"],
         "because": [*weights],
         "close": [
             row["hypothesis"]
@@ -146,6 +149,26 @@ def _weights(decision: JsonObject, name: JsonValue) -> list[JsonValue]:
         pairs.sort(key=lambda pair: -abs(pair[1]) if isinstance(pair[1], int) else 0)
         return [{"evidence": pair[0], "deciban": pair[1]} for pair in pairs if pair[1]]
     return []
+
+
+def is_plain(decision: JsonObject) -> bool:
+    """Whether a decision looks on or judges and weighs no guard, expectation or rival."""
+    more = (decision.get(name) for name in ("rejected", "guards", "expects"))
+    action = action_of(decision)
+    looks = action["purpose"] in {"probe", "wait"} or action["kind"] in {"pause", "judge", "close"}
+    return looks and not any(more)
+
+
+def step(evidence: Evidence, args: JsonObject) -> Found:
+    """A decision in a row: when, what was chosen, and the rules that led to it."""
+    event = evidence.event(str(args["event"]))
+    hits = decision_of(evidence, args).get("because")
+    rules: list[JsonValue] = [rule_of(hit) for hit in hits] if isinstance(hits, list) else []
+    chosen = action_of(decision_of(evidence, args))
+    if chosen["words"] in [member(rule, "words") for rule in rules]:
+        chosen["words"] = None  # the rule says it in the same words
+    value: JsonValue = {"after_ms": elapsed_ms(evidence.first, event), **chosen, "rules": rules}
+    return Found(value, (ref(event, "/data/decision"),))
 
 
 def expects(evidence: Evidence, args: JsonObject) -> Found:
@@ -219,6 +242,7 @@ def approval(evidence: Evidence, args: JsonObject) -> Found:
 PREDICATES = (
     Predicate("decision.action", "STATED", "shown", action),
     Predicate("decision.because", "STATED", "shown", because),
+    Predicate("decision.step", "STATED", "shown", step),
     Predicate("decision.rejected", "STATED", "shown", rejected),
     Predicate("decision.guards", "DERIVED", "computed", guards),
     Predicate("decision.hypotheses", "DERIVED", "computed", hypotheses),

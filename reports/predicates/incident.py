@@ -9,6 +9,7 @@ from pydantic import JsonValue
 
 from journal import Event
 from journal.events import (
+    CommandCompleted,
     CommandIntended,
     ConfigurationLoaded,
     DecisionMade,
@@ -240,6 +241,8 @@ def gist(event: Event) -> str:
         named = (action.get("command"), action.get("verdict"), action.get("resolution"))
         kind = action.get("kind") or action.get("action") or ""
         return " ".join(str(part) for part in (kind, *named) if part)
+    if isinstance(event.payload, CommandCompleted):
+        return f"exit status {event.payload.exit_status}"
     names = (
         "title",
         "resolution",
@@ -250,6 +253,8 @@ def gist(event: Event) -> str:
         "settled",
         "reason",
         "text",
+        "name",
+        "source",
     )
     return next((str(body[name]) for name in names if body.get(name)), "")
 

@@ -22,6 +22,7 @@ from reports.predicates.signals import Signalled, listings, signals
 
 Named = tuple[str, Mapping[str, JsonValue]]
 _GENTLE = frozenset({"INT", "TERM", "HUP", "QUIT"})
+_ALARMS = frozenset({"intervention_needed"})
 
 
 def mistakes(evidence: Evidence) -> Iterator[Named]:
@@ -51,8 +52,7 @@ def strengths(evidence: Evidence) -> Iterator[Named]:
     sent = [s for s in signals(evidence) if s.delivered]
     if sent:
         yield "strength.by_identity", {}
-    settled = [e for e, p in evidence.of(VerdictReached) if p.verdict == "confirmed"]
-    if settled:
+    if _wanted(evidence):
         yield "strength.verified", {}
 
 
@@ -190,7 +190,7 @@ def verdict_rule(evidence: Evidence, args: JsonObject) -> Found:
     assert isinstance(payload, VerdictReached)  # noqa: S101
     before = _earlier_verdict(evidence, event, payload)
     value: JsonValue = {
-        "condition": text(payload.condition, "kind") or text(payload.condition, "condition"),
+        "condition": _condition(payload),
         "verdict": payload.verdict,
         "before": getattr(before.payload, "verdict", None) if before else None,
         "words": payload.reason,
@@ -212,10 +212,23 @@ def incident_rule(evidence: Evidence, _args: JsonObject) -> Found:
 
 
 def verified_rule(evidence: Evidence, _args: JsonObject) -> Found:
-    """The confirmed verdicts, each a positive answer."""
-    settled = [(e, p) for e, p in evidence.of(VerdictReached) if p.verdict == "confirmed"]
+    """The confirmed verdicts on a wanted state, each a positive answer."""
+    settled = _wanted(evidence)
     value: JsonValue = {"confirmed": len(settled)}
-    return Found(value, tuple(ref(e) for e, _ in settled) or (ref(evidence.last),))
+    return Found(value, tuple(ref(e) for e in settled) or (ref(evidence.last),))
+
+
+def _wanted(evidence: Evidence) -> list[Event]:
+    """Confirmed verdicts that say that something is as it should be; an alarm says the opposite."""
+    return [
+        event
+        for event, said in evidence.of(VerdictReached)
+        if said.verdict == "confirmed" and _condition(said) not in _ALARMS
+    ]
+
+
+def _condition(said: VerdictReached) -> str | None:
+    return text(said.condition, "kind") or text(said.condition, "condition")
 
 
 def unverified_rule(evidence: Evidence, _args: JsonObject) -> Found:

@@ -28,6 +28,7 @@ def beat(evidence: Evidence, args: JsonObject) -> Found:
     found = heartbeat(observation)
     if found is None:
         return Found(None, (ref(event),), unknown=True)
+    left = _left(evidence, event, found)
     value: JsonValue = {
         "step": number(found, "step"),
         "steps": number(found, "steps"),
@@ -37,8 +38,26 @@ def beat(evidence: Evidence, args: JsonObject) -> Found:
         "pid": number(found, "pid"),
         "age_ms": number(observation, "age_ms"),
         "resumed_from_step": number(found, "resumed_from_step"),
+        "left": left is not None,
     }
-    return Found(value, (ref(event, "/observation/heartbeat"),))
+    refs = (ref(event, "/observation/heartbeat"), *((ref(left),) if left else ()))
+    return Found(value, refs)
+
+
+def _left(evidence: Evidence, event: Event, beat: JsonObject) -> Event | None:
+    """The last complete listing before a reading, if the writer of the heartbeat has left it."""
+    pid, start = number(beat, "pid"), number(beat, "start_ticks")
+    seen, last = False, None
+    for event_id, listing in evidence.tables.items():
+        if evidence.position[event_id] > evidence.position[event.id]:
+            break
+        is_in = any((key.pid, key.start_ticks) == (pid, start) for key in listing.rows)
+        seen = seen or is_in
+        if is_in:
+            last = None
+        elif listing.complete:
+            last = evidence.by_id[event_id]
+    return last if seen else None
 
 
 def advance(evidence: Evidence, args: JsonObject) -> Found:

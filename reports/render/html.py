@@ -20,10 +20,9 @@ from reports.render.visible import visible
 from reports.wording.catalogue import Catalogue, Span, load
 from reports.wording.cited import Cited, moment
 
-_LABELS_MAX = 4
+_LABELS_MAX = 24
 _LONG = 32
 _UNBROKEN = 12
-_ROW_LABELS_MAX = 2
 _OPEN = {"summary", "key_numbers"}
 
 
@@ -140,7 +139,7 @@ def _said(sentence: Sentence, here: frozenset[str]) -> Markup:
 
 
 def _row_cites(row: Row, here: frozenset[str]) -> Markup:
-    return _cites(row.refs, _ROW_LABELS_MAX, here)
+    return _cites(row.refs, _LABELS_MAX, here)
 
 
 def _cites(refs: tuple[Ref, ...], limit: int, here: frozenset[str]) -> Markup:

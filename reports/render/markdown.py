@@ -21,7 +21,7 @@ from reports.wording.cited import Cited, moment
 _ACTIVE = re.compile(r"([\\`*\[\]<>|~#])")
 _EDGE_UNDERSCORE = re.compile(r"(?<![A-Za-z0-9])_|_(?![A-Za-z0-9])")
 _TICKS = re.compile(r"`+")
-_LABELS_MAX = 6
+_LABELS_MAX = 24
 
 
 def render_markdown(
@@ -103,4 +103,4 @@ def sentence_line(sentence: Sentence) -> str:
 def cells(row: Row) -> str:
     """A table row with the labels in its last cell."""
     parts = [inline(cell) or "—" for cell in row.cells]
-    return "| " + " | ".join([*parts, labels(row.refs, 2)]) + " |"
+    return "| " + " | ".join([*parts, labels(row.refs)]) + " |"

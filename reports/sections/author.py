@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from pydantic import JsonValue
 
+from reports.claims import Claim
 from reports.evidence import Evidence
 from reports.model import Block, Bullets, Missing, Paragraph, Row, Section, Sentence, Table
 from reports.predicates import registry
@@ -22,6 +23,10 @@ class Author:
 
     evidence: Evidence
     words: Catalogue
+
+    def draw(self, predicate: str, **args: JsonValue) -> Claim:
+        """One claim without words."""
+        return registry.draw(self.evidence, predicate, **args)
 
     def say(self, predicate: str, **args: JsonValue) -> Sentence:
         """One claim as a sentence."""

@@ -76,8 +76,9 @@ def _argv(author: Author, thread: CommandThread) -> list[Block]:
     args = {"command_id": thread.command_id}
     words = [word if len(word) <= _WORD_CHARS else _digested(word) for word in payload.argv]
     typed = json.dumps(payload.arguments, sort_keys=True, ensure_ascii=False)
+    given = Excerpt(sentence=author.say("command.typed", **args), text=typed[:_EXCERPT_BYTES])
     return [
-        Excerpt(sentence=author.say("command.typed", **args), text=typed[:_EXCERPT_BYTES]),
+        *([given] if payload.arguments else []),
         Excerpt(sentence=author.say("command.line", **args), text=shlex.join(words)),
     ]
 

@@ -1,13 +1,19 @@
 """Sections on knowing: input and output knowledge, recorded thinking, timeline, plots."""
 
+from collections.abc import Iterator
+from collections.abc import Set as AbstractSet
+
 from journal.events import (
     CommandIntended,
     DecisionMade,
     VerdictReached,
 )
-from reports.model import Section
+from reports.claims import canonical
+from reports.evidence import Evidence
+from reports.model import Section, Sentence
 from reports.plots import figures
 from reports.predicates.commands import definition_of
+from reports.predicates.decisions import action_of
 from reports.predicates.progress import gpu_readings, heartbeats
 from reports.sections.author import Author, Named, bullets, paragraph
 
@@ -31,9 +37,20 @@ def input_knowledge(author: Author) -> Section:
         ]
     return author.section(
         "input_knowledge",
-        bullets({said.text: said for said in author.known_of(named)}.values()),
+        bullets(_each_once(author.known_of(named))),
         paragraph(author.say("incident.earlier")),
     )
+
+
+def _each_once(said: tuple[Sentence, ...]) -> Iterator[Sentence]:
+    """What several commands mean alike, told of the first one alone."""
+    seen: set[str] = set()
+    for sentence in said:
+        value = sentence.claim.value
+        meant = canonical({**value, "command": None} if isinstance(value, dict) else value)
+        if sentence.claim.predicate != "command.metric_card" or meant not in seen:
+            yield sentence
+        seen.add(meant)
 
 
 def output_knowledge(author: Author) -> Section:
@@ -65,6 +82,7 @@ def thinking(author: Author) -> Section:
     named: list[Named] = []
     beats = {event.id for event in heartbeats(evidence)}
     readings = {event.id for event in gpu_readings(evidence)}
+    told_by_result = _told_by_result(evidence, {*beats, *readings, *evidence.tables})
     for event in evidence.events:
         args = {"event": event.id}
         if event.id in evidence.tables:
@@ -73,11 +91,26 @@ def thinking(author: Author) -> Section:
             named.append(("progress.heartbeat", {**args}))
         elif event.id in readings:
             named.append(("progress.devices", {**args}))
-        elif isinstance(event.payload, DecisionMade):
+        elif isinstance(event.payload, DecisionMade) and event.id not in told_by_result:
             named.append(("decision.action", {**args}))
         elif isinstance(event.payload, VerdictReached):
             named.append(("verdict.reached", {**args}))
     return author.section("thinking", bullets(author.known_of(named), ordered=True))
+
+
+def _told_by_result(evidence: Evidence, told: AbstractSet[str]) -> set[str]:
+    """Decisions to look whose finding is told, and judgements: their verdict stands beside them."""
+    found = {
+        decided.id
+        for thread in evidence.commands
+        if thread.observed is not None
+        and thread.observed.id in told
+        and (decided := evidence.decisions.get(getattr(thread.first.payload, "decision_id", "")))
+    }
+    for event, said in evidence.of(DecisionMade):
+        if action_of(said.decision)["kind"] in {"judge", "close"}:
+            found.add(event.id)
+    return found
 
 
 def timeline(author: Author) -> Section:

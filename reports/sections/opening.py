@@ -1,7 +1,13 @@
 """Sections for a reader in a hurry: summary, key numbers, overview of the commands, context."""
 
+from collections.abc import Mapping
+
+from pydantic import JsonValue
+
 from journal.events import ApprovalRequested, IncidentNoted, ProposalReceived, VerdictReached
-from reports.model import Heading, Section
+from reports.claims import canonical
+from reports.model import Block, Heading, Section
+from reports.predicates.decisions import decision_of, is_plain
 from reports.predicates.learning import mistakes, questions
 from reports.predicates.signals import signals
 from reports.sections.author import Author, Named, bullets, paragraph
@@ -10,7 +16,7 @@ _PROGRESS_MIN = 2
 
 
 def summary(author: Author) -> Section:
-    """First symptom, what was done, how it was checked, what stays open."""
+    """First symptom, what was done, how it was checked, what stays open; the end is in the head."""
     evidence = author.evidence
     reached = [event for event, _ in evidence.of(VerdictReached)]
     weighed = author.known_of(
@@ -26,7 +32,6 @@ def summary(author: Author) -> Section:
             *author.all_of(list(mistakes(evidence))[:2]),
             author.known("progress.resumed"),
             author.say("verdict.verification"),
-            author.say("incident.closed"),
             *author.all_of(list(questions(evidence))[:1]),
         ),
     )
@@ -80,29 +85,38 @@ def context(author: Author) -> Section:
 
 
 def why(author: Author) -> Section:
-    """Each acting command with the reason recorded before it ran."""
-    evidence = author.evidence
-    said = []
-    for thread in evidence.commands:
+    """Each command with the reason recorded before it ran; the same one for the same once."""
+    each: dict[str, Named] = {}
+    for thread in author.evidence.commands:
         args = {"command_id": thread.command_id}
-        reason = author.known("command.reason", **args)
-        if reason is not None:
-            said.append(reason)
-    unique = {sentence.text: sentence for sentence in reversed(said)}
-    return author.section("why", bullets(reversed(unique.values())))
+        claim = author.draw("command.reason", **args)
+        if claim.kind != "UNKNOWN":
+            each.setdefault(canonical(claim.value), ("command.reason", args))
+    return author.section(
+        "why", author.table("command.reason", [args for _, args in each.values()])
+    )
 
 
 def how(author: Author) -> Section:
-    """Decisions in order: what was chosen, by which rules, what was passed over."""
+    """Decisions in order: those that only look on as rows, those that weigh something at length."""
     evidence = author.evidence
-    blocks = []
+    blocks: list[Block | None] = []
+    plain: list[Mapping[str, JsonValue]] = []
     for event in evidence.decisions.values():
-        args = {"event": event.id}
+        args: dict[str, JsonValue] = {"event": event.id}
+        if is_plain(decision_of(evidence, args)) and not author.known(
+            "decision.explanation", **args
+        ):
+            plain.append(args)
+            continue
+        blocks.append(author.table("decision.step", plain))
+        plain = []
         names = (
             "decision.action", "decision.because", "decision.explanation", "decision.rejected",
             "decision.guards", "decision.expects",
         )  # fmt: skip
         blocks.append(paragraph(*author.known_of((name, args) for name in names)))
+    blocks.append(author.table("decision.step", plain))
     asked = [("approval.asked", {"event": e.id}) for e, _ in evidence.of(ApprovalRequested)]
     return author.section("how", *blocks, bullets(author.all_of(asked)))
 
@@ -110,7 +124,7 @@ def how(author: Author) -> Section:
 def assumptions(author: Author) -> Section:
     """What each command type takes for granted, once per type, and whether anything checked it."""
     evidence = author.evidence
-    named: list[Named] = []
+    rows: list[Mapping[str, JsonValue]] = []
     seen = set()
     for thread in evidence.commands:
         args = {"command_id": thread.command_id}
@@ -119,11 +133,8 @@ def assumptions(author: Author) -> Section:
             continue
         seen.add(definition.id)
         body = getattr(definition.payload, "body", {})
-        named += [
-            ("command.assumption", {**args, "index": place})
-            for place, _ in enumerate(body.get("assumptions") or ())
-        ]
-    return author.section("assumptions", bullets(author.known_of(named), ordered=True))
+        rows += [{**args, "index": place} for place, _ in enumerate(body.get("assumptions") or ())]
+    return author.section("assumptions", author.table("command.assumption", rows))
 
 
 def mistaken(author: Author) -> Section:

@@ -85,6 +85,7 @@ class Catalogue:
             yield from ((f"row.{name}.{place}", cell) for place, cell in enumerate(cells))
 
 
+@lru_cache(maxsize=8)
 def load(*overrides: str, language: str = "en") -> Catalogue:
     """The packaged catalogue, entries replaced one by one by the TOML texts given.
 

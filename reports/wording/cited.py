@@ -186,8 +186,21 @@ def short(value: Cited) -> Cited:
     text = value.printed
     limit = 80
     return Cited(
-        value.cited_raw, text if len(text) <= limit else text[: limit - 1] + "…", value.cited_style
+        value.cited_raw,
+        text if len(text) <= limit else text[: limit - 1].rstrip(" _-.,;:/") + "…",
+        value.cited_style,
     )
+
+
+def stem(value: Cited) -> Cited:
+    """The words without a last full stop, for a sentence that sets its own.
+
+    >>> stem(Cited("Ask again.")).printed, stem(Cited("and so on...")).printed
+    ('Ask again', 'and so on...')
+    """
+    text = value.printed
+    bare = text[:-1] if text.endswith(".") and not text.endswith("..") else text
+    return Cited(value.cited_raw, bare, value.cited_style)
 
 
 def _integer(value: Cited) -> int:
@@ -209,5 +222,6 @@ FILTERS: Mapping[str, Callable[..., Cited]] = MappingProxyType(
         "cap": capital,
         "human": human,
         "short": short,
+        "stem": stem,
     }
 )

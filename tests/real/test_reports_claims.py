@@ -19,6 +19,7 @@ from reports.evidence import NoIncidentError, gather
 from reports.lint import lint
 from reports.model import Row
 from reports.predicates import registry
+from reports.predicates.progress import heartbeats
 from reports.render.html import render_html
 from reports.render.markdown import code, escape, fence, render_markdown
 from reports.render.plain import render_claims, render_json, render_line
@@ -302,3 +303,30 @@ def test_no_text_ends_its_own_code_span_or_fence(text: str) -> None:
     opening = fenced.split("text\n", 1)[0]
     assert fenced.count(opening) == 2
     assert not re.search(r"(?<!\\)[<\[]", escape(text).replace("\\\\", ""))
+
+
+def test_an_alarm_is_no_success_and_a_dead_trainer_s_file_no_sign_of_life(tmp_path: Path) -> None:
+    teller = told_by.begin(tmp_path / "j.journal", tmp_path / "keys", "inc-w")
+    teller.tell(IncidentOpened(title="t", job=None))
+    beat = told_by.beat(7)
+    key = (412, 5_000, "S", "python3")
+    teller.run("list_processes", told_by.table(key))
+    teller.run("read_heartbeat", beat)
+    teller.run("list_processes", told_by.table())
+    teller.run("read_heartbeat", beat)
+    for kind in ("intervention_needed", "job_stopped"):
+        verdict = VerdictReached(
+            condition={"kind": kind}, verdict="confirmed", reason=kind, evidence=()
+        )
+        teller.tell(verdict)
+    teller.journal.close()
+    evidence = gather(Reader.open(tmp_path / "j.journal"), "inc-w")
+    assert registry.draw(evidence, "strength.verified").value == {"confirmed": 1}
+    alive, left = (
+        said.text
+        for said in Author(evidence, load()).all_of(
+            ("progress.heartbeat", {"event": event.id}) for event in heartbeats(evidence)
+        )
+    )
+    assert alive.startswith("The trainer's heartbeat of pid 412 says state")
+    assert left.startswith("After pid 412 had left the listings, its last heartbeat was read again")

@@ -1,6 +1,8 @@
 """The commands that tell and audit, as a user types them, on a journal with a known story."""
 
 import json
+import shutil
+from pathlib import Path
 
 import pytest
 
@@ -97,3 +99,43 @@ def test_a_project_s_own_words_are_used_and_checked(user: User) -> None:
     (own / "report.md.j2").unlink()
     user.run("report", "--journal", "j.journal").refused(2, "words.toml", "a digit")
     (own / "words.toml").unlink()
+
+
+def contents(*folders: Path) -> dict[str, tuple[int, bytes]]:
+    """Every file below, with its time of change and its bytes."""
+    return {
+        str(path): (path.stat().st_mtime_ns, path.read_bytes())
+        for folder in folders
+        for path in folder.rglob("*")
+        if path.is_file()
+    }
+
+
+def test_who_reads_only_leaves_no_trace_in_the_journal_nor_at_home(user: User) -> None:
+    before = contents(user.folder / "j.journal", user.home)
+    asked: tuple[tuple[str, ...], ...] = (
+        ("log", "--since", "yesterday"),
+        ("query", "SELECT count(*) AS events FROM event"),
+        ("compliance",),
+    )
+    for words in asked:
+        said = user.run(*words, "--json", "--read-only", "--journal", "j.journal")
+        assert said.status == (1 if words == ("compliance",) else 0), said
+    assert contents(user.folder / "j.journal", user.home) == before
+
+
+def test_the_report_of_a_changed_journal_says_so_first_and_ends_with_no(user: User) -> None:
+    copy = user.folder / "changed.journal"
+    shutil.copytree(user.folder / "j.journal", copy)
+    (segment,) = copy.glob("log/*/*.jsonl")
+    segment.write_bytes(segment.read_bytes().replace(b'"signal":"INT"', b'"signal":"HUP"', 1))
+    told = user.run("report", "--depth", "line", "--journal", "changed.journal")
+    assert told.status == 1
+    assert told.out.startswith("Not what was written: ")
+    assert "LINE_CHANGED" in told.out
+    assert "not what was written" in told.err
+
+
+def test_a_slip_is_answered_with_what_was_meant(user: User) -> None:
+    user.run("prove", "e1").refused(2, "agentops journal prove")
+    user.run("replay", "verfy").refused(2, "did you mean verify?")
