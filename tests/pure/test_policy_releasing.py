@@ -241,17 +241,12 @@ def test_each_step_says_what_it_rests_on() -> None:
     reason = "cards hold 700 MiB, and no member lives"
     unsaid = "the job's processes are gone; whether the GPUs are free cannot be said"
     look, verdict = "look10001", "verdict10002"
-    later = "a second look comes a moment later"
+    later, second_us = "a second look comes a moment later", now_us + SECOND_US
     for step, rule, text, events in (
         (step_of(state, now_us, stopped), "release", "what do the cards hold?", ("stopped",)),
         (step_of(fresh, now_us, stopped), "proof", "every card is at its idle level", (look,)),
         (step_of(idle, now_us, stopped), "release", later, (verdict,)),
-        (
-            step_of(idle, now_us + SECOND_US, stopped),
-            "release",
-            "the second look",
-            (verdict,),
-        ),
+        (step_of(idle, second_us, stopped), "release", "the second look", (verdict,)),
         (
             step_of(again, now_us, stopped),
             "proof",

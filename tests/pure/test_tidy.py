@@ -10,6 +10,12 @@ ROOT = Path(__file__).parents[2]
 PACKAGES = ("agentops", "journal", "reports", "trainer")
 SOURCES = sorted(path for package in PACKAGES for path in (ROOT / package).rglob("*.py"))
 SUPPORT = sorted((ROOT / "tests" / "support").rglob("*.py"))
+OTHERS = [
+    path
+    for folder in ("tests", "benchmarks")
+    for path in sorted((ROOT / folder).rglob("*.py"))
+    if path not in SUPPORT
+]
 TEXTS = sorted(
     path
     for pattern in ("*.md", "*.toml", "Makefile", ".ci/*", "docs/**/*.md")
@@ -29,17 +35,17 @@ def _name(path: Path) -> str:
 @pytest.mark.parametrize("path", [*SOURCES, *SUPPORT], ids=_name)
 def test_module_is_tidy(path: Path) -> None:
     """A module opens with a docstring and fits in the reader's head; so does each function."""
-    source = path.read_text(encoding="utf-8")
-    module = ast.parse(source)
+    module = _of_fitting_size(path)
     assert ast.get_docstring(module), "no module docstring"
-    assert source.count("\n") <= LINES_MAX
     assert not BANNED_NAME.search(path.stem)
     for node in ast.walk(module):
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
-            assert node.end_lineno is not None
-            assert node.end_lineno - node.lineno < FUNCTION_LINES_MAX, node.name
         if isinstance(node, ast.ClassDef):
             assert not BANNED_CLASS.search(node.name)
+
+
+def test_tests_and_benchmarks_are_of_the_same_size() -> None:
+    for path in OTHERS:
+        _of_fitting_size(path)
 
 
 @pytest.mark.parametrize("path", SOURCES, ids=_name)
@@ -71,6 +77,17 @@ def test_packages_name_what_they_hold() -> None:
         opening = package / "__init__.py"
         if any(package.glob("*.py")):
             assert opening.exists() or package.name == "files", _name(package)
+
+
+def _of_fitting_size(path: Path) -> ast.Module:
+    source = path.read_text(encoding="utf-8")
+    assert source.count("\n") <= LINES_MAX, path
+    module = ast.parse(source)
+    for node in ast.walk(module):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            assert node.end_lineno is not None
+            assert node.end_lineno - node.lineno < FUNCTION_LINES_MAX, node.name
+    return module
 
 
 def _is_broad(handler: ast.ExceptHandler) -> bool:

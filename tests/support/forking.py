@@ -129,8 +129,8 @@ class Forker:
 
     def close(self) -> None:
         """Let the server end; children that still run are not its matter."""
-        self._control.close()
-        self._server.wait()
+        with self._server:
+            self._control.close()
 
     def start(
         self, words: Sequence[str], environ: Mapping[str, str], folder: Path
