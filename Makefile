@@ -3,8 +3,9 @@
 
 # The interpreter that .venv is made from. One that has torch >= 2.11 lends it to .venv.
 PYTHON ?= python3
-# Test files that run side by side; one thread of torch each.
-AT_ONCE ?= 2
+# Test files that run side by side; one thread of torch each. On two cores three are faster than two:
+# many of them wait for a host. The longest are first (tests/conftest.py), so that none ends alone.
+AT_ONCE ?= 3
 BIN := .venv/bin
 FILES := agentops journal reports trainer tests benchmarks
 
@@ -15,7 +16,7 @@ demo: .venv/demo ## Run the main job end to end: a real trainer is found stuck, 
 	@$(BIN)/agentops demo $(ARGS)
 
 test: .venv/dev  ## All tests that need no GPU. make test T=tests/pure/test_tidy.py
-	OMP_NUM_THREADS=1 $(BIN)/pytest -m "not gpu" -n $(AT_ONCE) --dist loadfile $(T)
+	OMP_NUM_THREADS=1 $(BIN)/pytest -m "not gpu" -n $(AT_ONCE) --dist loadfile --no-loadscope-reorder $(T)
 
 check: .venv/dev lint types layers deps ## Format, lint, types, layers: what CI runs first.
 

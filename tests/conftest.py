@@ -38,6 +38,35 @@ collect_ignore_glob = [] if os.environ.get("AGENTOPS_TORTURE") else ["torture/*"
 
 pytest_plugins = ("tests.support.boxes",)
 
+# Files that take more than a quarter of a minute, the longest first. Whoever gets one of these last
+# would leave the other workers idle; any other order is as good.
+LONGEST_FIRST = (
+    "test_demo_main_job.py",
+    "test_watch_cli.py",
+    "test_learn_language.py",
+    "test_train_process.py",
+    "test_approvals_cli.py",
+    "test_pipeline_runs.py",
+    "test_lint_corpus.py",
+    "test_bench_stop.py",
+    "test_lint_claims.py",
+    "test_journal_tamper.py",
+    "test_recover_faults.py",
+    "test_crash_moments.py",
+    "test_reports_incident.py",
+    "test_journal_crash.py",
+    "test_cli_commands.py",
+    "test_cli_errors.py",
+    "test_cli_evidence.py",
+    "test_cli_recover.py",
+)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Put the files that take longest first; the order within a file stays."""
+    rank = {name: place for place, name in enumerate(LONGEST_FIRST)}
+    items.sort(key=lambda item: rank.get(item.path.name, len(rank)))
+
 
 def missing(needs: tuple[str, ...]) -> tuple[str, ...]:
     """Those needs that this machine does not have."""

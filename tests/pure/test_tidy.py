@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.conftest import LONGEST_FIRST
+
 ROOT = Path(__file__).parents[2]
 PACKAGES = ("agentops", "journal", "reports", "trainer")
 SOURCES = sorted(path for package in PACKAGES for path in (ROOT / package).rglob("*.py"))
@@ -69,6 +71,11 @@ def test_links_between_pages_lead_somewhere(path: Path) -> None:
     text = path.read_text(encoding="utf-8")
     for target in re.findall(r"\]\((?!https?:|#|mailto:)([^)#\s]+)", text):
         assert (path.parent / target).exists(), target
+
+
+def test_the_files_that_run_first_are_there() -> None:
+    names = [path.name for path in OTHERS]
+    assert [name for name in LONGEST_FIRST if name not in names] == []
 
 
 def test_packages_name_what_they_hold() -> None:

@@ -1,6 +1,7 @@
 """``watch`` as a user runs it: whom it leaves alone, what it outlasts, and what it tells."""
 
 import json
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -10,6 +11,7 @@ from agentops.box.box import Box
 from agentops.box.waiting import wait_for
 from journal import Reader
 from journal.events import CommandIntended, ConfigurationLoaded
+from tests.support.command_line import user
 from tests.support.projects import HOST, JOB, Project, project
 
 pytestmark = [pytest.mark.needs("sshd", "root-namespaces"), pytest.mark.timeout(300)]
@@ -22,13 +24,32 @@ def box() -> Iterator[Box]:
         yield opened
 
 
-@pytest.fixture
-def notices(tmp_path: Path) -> Path:
+def notifier(folder: Path) -> Path:
     """A command that keeps every notice as one line."""
-    script = tmp_path / "notify"
-    script.write_text(f'#!/bin/sh\ncat >>"{tmp_path}/notices"\necho >>"{tmp_path}/notices"\n')
+    script = folder / "notify"
+    script.write_text(f'#!/bin/sh\ncat >>"{folder}/notices"\necho >>"{folder}/notices"\n')
     script.chmod(0o755)
     return script
+
+
+@pytest.fixture
+def notices(tmp_path: Path) -> Path:
+    """The notices of one test."""
+    return notifier(tmp_path)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def unanswered(
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Iterator[tuple[Path, "subprocess.Popen[bytes]"]]:
+    """A watch of a host that does not answer, and its notices. It asks patiently: let it begin."""
+    folder = tmp_path_factory.mktemp("gone")
+    with Box(containers=()) as gone:
+        place = project(gone, folder, "322", repair=False)
+    words = ("watch", JOB, "--host", HOST, "--every", "1", "--rounds", "2", "--json")
+    with place.user.start(*words, "--notify", notifier(folder)) as watching:
+        yield folder / "notify", watching
+        watching.kill()
 
 
 def told(notices: Path) -> list[tuple[str, str]]:
@@ -124,18 +145,6 @@ def test_a_watch_does_nothing_under_a_freeze_and_mends_after_the_thaw(
     assert "«cards are in»" in log
 
 
-def test_a_watch_outlasts_a_host_that_does_not_answer(tmp_path: Path, notices: Path) -> None:
-    """Told once; nothing is concluded of the job, and the watch has not failed."""
-    with Box(containers=()) as gone:
-        place = project(gone, tmp_path, "322", repair=False)
-    said = place.user.run(
-        "watch", JOB, "--host", HOST, "--every", "1", "--rounds", "2", "--json", "--notify", notices
-    )
-    assert (said.status, said.json["resolutions"]) == (0, {"UNANSWERED": 2}), said.err
-    assert [kind for kind, _ in told(notices)] == ["unanswered", "digest"]
-    assert "no answer 4 times in a row" in told(notices)[0][1]
-
-
 def test_a_shadow_watch_names_the_act_that_was_due_and_touches_nothing(
     box: Box, tmp_path: Path, notices: Path
 ) -> None:
@@ -176,8 +185,20 @@ def test_a_shadow_watch_names_the_act_that_was_due_and_touches_nothing(
     refused.refused(2, "an incident of its own", "--incident")
 
 
+def test_a_watch_outlasts_a_host_that_does_not_answer(
+    unanswered: tuple[Path, "subprocess.Popen[bytes]"],
+) -> None:
+    """Told once; nothing is concluded of the job, and the watch has not failed."""
+    notices, watching = unanswered
+    out, err = watching.communicate(timeout=120)
+    assert watching.returncode == 0, err
+    assert json.loads(out)["resolutions"] == {"UNANSWERED": 2}, err
+    assert [kind for kind, _ in told(notices)] == ["unanswered", "digest"]
+    assert "no answer 4 times in a row" in told(notices)[0][1]
+
+
 @pytest.mark.parametrize("bound", ["--every", "--rounds", "--mends"])
-def test_a_bound_below_one_is_refused(box: Box, tmp_path: Path, bound: str) -> None:
+def test_a_bound_below_one_is_refused(tmp_path: Path, bound: str) -> None:
     """A watch of no rounds would have looked once."""
-    place = project(box, tmp_path, f"33{len(bound)}", repair=False)
-    place.user.run("watch", JOB, "--host", HOST, bound, "0").refused(2, bound, "'0'", "from 1")
+    refused = user(tmp_path).run("watch", JOB, "--host", HOST, bound, "0")
+    refused.refused(2, bound, "'0'", "from 1")
