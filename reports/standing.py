@@ -8,7 +8,7 @@ under which findings a report of it may have been made. Not here: the finding ou
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from journal import Reader, Verification
+from journal import Event, Reader, Verification
 from journal.notes import parse_note
 from journal.seals import read_notes, split_origin
 
@@ -76,6 +76,12 @@ def covering(seals: Sequence[Seal], sealed: int, stream: str, last: int) -> Seal
     within = [seal for seal in seals if seal.stream == stream and seal.size <= sealed]
     first = next((seal for seal in within if seal.size > last), None)
     return first or max(within, key=lambda seal: seal.size, default=None)
+
+
+def covering_event(seals: Sequence[Seal], event: Event) -> Seal | None:
+    """The first seal over one event, signature unread; None while none covers it."""
+    of_it = (seal for seal in seals if seal.stream == event.stream and seal.size > event.seq)
+    return next(of_it, None)
 
 
 def possible(seals: Sequence[Seal]) -> Iterator[Standing | None]:

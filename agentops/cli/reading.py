@@ -30,6 +30,7 @@ from journal.kinds import PAYLOADS
 from journal.ledger import host_name
 from journal.querying import FORMATS, Format, query, query_to
 from journal.tailing import Tail
+from reports.standing import covering_event, seals_of
 
 _FOLLOW_POLL_S = 0.25
 
@@ -126,7 +127,7 @@ def _print_events(events: list[Event], *, as_json: bool) -> None:
 def _show(arguments: argparse.Namespace) -> Status:
     settings = settings_for(arguments)
     reader = open_reader(settings)
-    event = reader.event(arguments.event)
+    event = reader.event(arguments.event.strip("[]") or arguments.event)
     outputs = {name: reader.attachment(event, name) for name in sorted(event.out)}
     record_reading(settings, "show", event.id)
     if arguments.json:
@@ -134,6 +135,7 @@ def _show(arguments: argparse.Namespace) -> Status:
             {
                 "event": json.loads(event.line),
                 "leaf": event.leaf,
+                "seal": _seal_value(reader, event),
                 "outputs": {
                     name: _output_value(event, name, data) for name, data in outputs.items()
                 },
@@ -143,7 +145,7 @@ def _show(arguments: argparse.Namespace) -> Status:
     out = sys.stdout
     out.write(f"{event.kind}  {event.id}  at {event.place}\n{summary(event)}\n\n")
     out.write(json.dumps(json.loads(event.line), indent=2, ensure_ascii=False) + "\n")
-    out.write(f"leaf hash: {event.leaf}\n")
+    out.write(f"leaf hash: {event.leaf}\n{_sealed(reader, event)}\n")
     for name, data in outputs.items():
         reference = event.out[name]
         cut = ", truncated" if reference.truncated else ""
@@ -154,6 +156,23 @@ def _show(arguments: argparse.Namespace) -> Status:
             else shown(data, 8_000) + "\n"
         )
     return Status.YES
+
+
+def _sealed(reader: Reader, event: Event) -> str:
+    """Which seal covers an event, and that its signature was not looked at here."""
+    seal = covering_event(seals_of(reader), event)
+    if seal is None:
+        return "sealed: not yet"
+    when = "" if seal.ts_us is None else f", {local_time(seal.ts_us)}"
+    said = f"seal {seal.number} (line of seals.jsonl) over {seal.size} events{when}"
+    return f"sealed: by {said}; its signature is checked by agentops verify"
+
+
+def _seal_value(reader: Reader, event: Event) -> dict[str, object] | None:
+    seal = covering_event(seals_of(reader), event)
+    if seal is None:
+        return None
+    return {"number": seal.number, "size": seal.size, "ts_us": seal.ts_us}
 
 
 def _output_value(event: Event, name: str, data: bytes | Shredded) -> dict[str, object]:

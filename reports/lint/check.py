@@ -60,5 +60,6 @@ def lint(
     if integrity.one_line(context, reader):
         return ()
     against = integrity.regenerated if integrity.generated(text) else claimed.claimed
-    found = {finding for rule in ALL for finding in rule(context)} | set(against(context, reader))
-    return tuple(sorted(found))
+    held = integrity.standing_lines(context, reader)
+    found = {finding for rule in ALL for finding in rule(context) if finding.line not in held}
+    return tuple(sorted(found | set(against(context, reader))))

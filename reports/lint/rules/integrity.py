@@ -76,6 +76,21 @@ def one_line(context: Context, reader: Reader) -> bool:
     return render_line(report_on(evidence, "line", words=words)) == context.source.strip()
 
 
+def standing_lines(context: Context, reader: Reader) -> frozenset[int]:
+    """Lines of a generated text that say how far its journal was verified, as it can have been.
+
+    A seal's number and time are no event's, so nothing but regeneration holds them.
+    """
+    named = _INCIDENT.search(context.source) if generated(context.source) else None
+    if named is None or named[1] not in context.record.incidents:
+        return frozenset()
+    words = (context.overrides or Overrides(load())).words
+    evidence = gather(reader, named[1], until=_cut_off(context, named[1]))
+    evidence = _as_it_stood(context, evidence, words)
+    told = _plain(Author(evidence, words).say("journal.verified").text)
+    return frozenset(b.line for b in context.document.blocks if _plain(b.text).startswith(told))
+
+
 def _as_it_stood(context: Context, evidence: Evidence, words: Catalogue) -> Evidence:
     """The evidence verified as far as the text says, if it can have been; else as far as it can."""
     said = _plain(" ".join(block.text for block in context.document.blocks))
