@@ -2,34 +2,25 @@
 
 import json
 import subprocess
-import sys
 from importlib.resources import files
 from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parents[2]
+from tests.support.command_line import User
+
 SHIPPED = Path(str(files("agentops.policy"))) / "files" / "dev.toml"
 
 
 def typed(*words: str, cwd: Path, stdin: bytes = b"") -> tuple[int, str, str]:
     """Run the program; gives status, stdout, stderr."""
-    environment = {
-        "PATH": "/usr/bin:/bin",
-        "HOME": str(cwd),
-        "PYTHONPATH": str(ROOT),
-        "AGENTOPS_JOURNAL": str(cwd / "test.journal"),
-    }
-    ended = subprocess.run(
-        [sys.executable, "-P", "-m", "agentops", *words],
-        check=False,
-        cwd=cwd,
-        env=environment,
-        input=stdin,
-        capture_output=True,
-        timeout=60,
-    )
-    return ended.returncode, ended.stdout.decode(), ended.stderr.decode()
+    who = User(cwd, cwd, {"AGENTOPS_JOURNAL": str(cwd / "test.journal")})
+    if not stdin:
+        said = who.run(*words)
+        return said.status, said.out, said.err
+    with who.start(*words, stdin=subprocess.PIPE) as process:
+        out, err = process.communicate(stdin, timeout=60)
+    return process.returncode, out.decode(), err.decode()
 
 
 def test_the_shipped_policy_passes_its_tests_and_a_broken_copy_fails(tmp_path: Path) -> None:
