@@ -10,7 +10,7 @@ from agentops.policy.learned import ENOUGH, History, Patience, learn_patience
 from agentops.policy.releasing import release_patience
 from agentops.policy.state import PolicyState
 from agentops.policy.view import look
-from journal.envelope import Actor, Event
+from journal.envelope import Event
 from journal.events import (
     CommandIntended,
     ConfigurationLoaded,
@@ -23,6 +23,7 @@ from journal.events import (
 from journal.events import Verdict as Said
 from tests.support.acting import later_term
 from tests.support.simulated import config
+from tests.support.unwritten import unwritten
 
 VICTIM = Identity(boot_id="b", pid_namespace=1, namespace_init_start_ticks=1, pid=7, start_ticks=70)
 
@@ -37,12 +38,9 @@ class Past:
         """One more event."""
         place = len(self.events)
         self.events.append(
-            Event(
-                id=f"e{place}", stream="s", seq=place, prev="", leaf="", ts_us=int(at_s * 1e6),
-                mono_ns=int(at_s * 1e9), boot=boot, incident=incident, host=None,
-                actor=Actor("engine", "e"), cause=None, idem=None,
-                kind=str(getattr(payload, "kind", "")), schema=1, payload=payload, out={},
-                redacted={}, line=b"",
+            unwritten(
+                payload, place, ts_us=int(at_s * 1e6), mono_ns=int(at_s * 1e9), boot=boot,
+                incident=incident,
             )
         )  # fmt: skip
 

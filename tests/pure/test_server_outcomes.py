@@ -13,7 +13,6 @@ from agentops.hosts import Host
 from agentops.policy import Authorization
 from agentops.server.answer import Answer, Code, ToolCall
 from agentops.server.outcomes import fault_answer, proof_of
-from journal import Actor, Event
 from journal.events import (
     CommandCompleted,
     CommandDenied,
@@ -21,6 +20,7 @@ from journal.events import (
     CommandNotSent,
     CommandOutcomeUnknown,
 )
+from tests.support.unwritten import unwritten
 
 Ending = CommandDenied | CommandNotSent | CommandCompleted | CommandFailed | CommandOutcomeUnknown
 HOST = Host(name="box", transport="local")
@@ -30,11 +30,7 @@ AGAIN = ToolCall(tool="observe", arguments={"host": "box"})
 
 def executed(payload: Ending) -> Executed:
     """A command that ended so."""
-    event = Event(
-        id="01EVENT", stream="s1", seq=1, prev="", leaf="", ts_us=0, mono_ns=0, boot="",
-        incident=None, host=None, actor=Actor("agent", "a"), cause=None, idem=None,
-        kind=payload.kind, payload=payload, out={}, line=b"", schema=1, redacted={},
-    )  # fmt: skip
+    event = unwritten(payload)
     return Executed(Authorization("allow", "r", ""), (event,), event, None)
 
 

@@ -20,7 +20,7 @@ from agentops.policy import decide as policy_decide
 from agentops.policy.fold import RECONCILED, SETTLED, fold
 from agentops.policy.rules import EFFECT_OF
 from agentops.policy.view import SECOND_US, View, look
-from journal.envelope import Actor, Event, HostRef
+from journal.envelope import Event, HostRef
 from journal.events import (
     CommandCompleted,
     CommandFailed,
@@ -40,6 +40,7 @@ from journal.events import (
 )
 from tests.support.shown import EPOCH_US, TICKS_PER_S, Host, row, up_ticks
 from tests.support.simulated import config
+from tests.support.unwritten import unwritten
 
 BOOT = "11111111-2222-3333-4444-555555555555"
 DECISIONS_MAX = 60
@@ -97,12 +98,9 @@ class Incident:
     def emit(self, payload: Payload, observation: JsonObject | None = None) -> Event:
         """One event, folded at once."""
         seq = len(self.events)
-        event = Event(
-            id=f"e{seq:04d}", stream="s1-00000000", seq=seq, prev="", leaf="", ts_us=self.now_us,
-            mono_ns=(self.now_us - EPOCH_US) * 1_000, boot="boot", incident="i7",
-            host=HostRef("told", "local"), actor=Actor("engine", "told"), cause=None, idem=None,
-            kind=str(getattr(payload, "kind", "")), schema=1, payload=payload, out={},
-            redacted={}, line=b"",
+        event = unwritten(
+            payload, seq, ts_us=self.now_us, mono_ns=(self.now_us - EPOCH_US) * 1_000,
+            incident="i7", host=HostRef("told", "local"),
         )  # fmt: skip
         self.events.append(event)
         self.state = fold(self.state, event, observation)
