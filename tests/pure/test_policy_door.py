@@ -22,33 +22,13 @@ from agentops.policy import (
     authorize,
 )
 from agentops.policy.config import Forbid, Port, RuleWhen
-from agentops.policy.decision import binding
-from agentops.policy.ledger import Decided
 from agentops.policy.state import Approval
 from agentops.policy.view import SECOND_US
-from tests.support.acting import later_term, run_of
+from tests.support.acting import later_term, recorded, run_of
 from tests.support.simulated import config, moments
 
 DEV = Host(name="h", transport="local", tier="dev")
 PROD = Host(name="h", transport="local", tier="prod")
-
-
-def recorded(state: PolicyState, decision: Decision, command: Command) -> PolicyState:
-    """The state after *decision* was recorded, bound to *command*."""
-    made = Decided(
-        decision_id=decision.decision_id,
-        action="run",
-        purpose="signal",
-        rung=decision.rung,
-        phase=decision.phase,
-        lead=decision.lead,
-        at_us=decision.now_us,
-        order=state.order,
-        expires_at_us=decision.expires_at_us,
-        bound_to=binding(command.name, command.arguments()),
-        alive=1,
-    )
-    return replace(state, decisions=(*state.decisions, made))
 
 
 def term() -> tuple[PolicyState, int, Decision, SignalProcess]:

@@ -12,12 +12,11 @@ from agentops.commands.signals import SignalProcess
 from agentops.hosts import Host
 from agentops.policy import Decision, PolicyState, Run, approval_digest, authorize
 from agentops.policy.guards import GUARDS
-from agentops.policy.ledger import Decided
 from agentops.policy.processes import TABLE
 from agentops.policy.state import Approval
 from agentops.policy.view import SECOND_US
 from journal.events import Identity
-from tests.support.acting import acting, failed, later_term, run_of, view_of
+from tests.support.acting import acting, failed, later_term, recorded, run_of, view_of
 from tests.support.simulated import config, moments
 
 DEV = Host(name="h", transport="local", tier="dev")
@@ -199,24 +198,6 @@ def test_nobody_is_signalled_before_anything_was_listed() -> None:
     assert {"G1", "G2", "G5", "G7", "G10"} <= failed(blind, now_us, run_of(decision))
 
 
-def recorded(state: PolicyState, decision: Decision, now_us: int) -> PolicyState:
-    """The state after the decision was recorded."""
-    made = Decided(
-        decision_id=decision.decision_id,
-        action="run",
-        purpose="signal",
-        rung=decision.rung,
-        phase=decision.phase,
-        lead=decision.lead,
-        at_us=now_us,
-        order=state.order,
-        expires_at_us=decision.expires_at_us,
-        bound_to=decision.bound_to,
-        alive=1,
-    )
-    return replace(state, decisions=(*state.decisions, made))
-
-
 def signal_of(decision: Decision) -> SignalProcess:
     """The command that the decision means."""
     return SignalProcess.model_validate(run_of(decision).arguments)
@@ -225,7 +206,7 @@ def signal_of(decision: Decision) -> SignalProcess:
 def test_a_fresh_decision_opens_the_door_once() -> None:
     """Allowed; not twice, not late, not for another victim, not unrecorded."""
     state, now_us, decision = later_term()
-    known = recorded(state, decision, now_us)
+    known = recorded(state, decision, at_us=now_us)
     command = signal_of(decision)
     allowed = authorize(command, decision, known, config(), DEV, now_us)
     assert (allowed.answer, allowed.rule) == ("allow", "standing dev-hosts")
@@ -244,7 +225,7 @@ def test_a_fresh_decision_opens_the_door_once() -> None:
 def test_a_prod_host_asks_and_an_approval_is_for_this_very_command() -> None:
     """Bound to verb, argv, host, identities and policy; unexpired; granted."""
     state, now_us, decision = later_term()
-    known = recorded(state, decision, now_us)
+    known = recorded(state, decision, at_us=now_us)
     command = signal_of(decision)
     assert authorize(command, decision, known, config(), PROD, now_us).answer == "ask"
     bound = approval_digest(command, PROD, config())
@@ -265,7 +246,7 @@ def test_a_prod_host_asks_and_an_approval_is_for_this_very_command() -> None:
 def test_frozen_and_shadow_change_nothing() -> None:
     """Looking stays allowed; acting is denied by name."""
     state, now_us, decision = later_term()
-    known = recorded(state, decision, now_us)
+    known = recorded(state, decision, at_us=now_us)
     command = signal_of(decision)
     frozen = replace(known, frozen_hosts=("*",))
     assert authorize(command, decision, frozen, config(), DEV, now_us).rule == "G13"
@@ -277,7 +258,7 @@ def test_frozen_and_shadow_change_nothing() -> None:
 def test_the_door_looks_again_when_the_listing_has_aged() -> None:
     """What was fresh when it was decided may not be when it is sent."""
     state, now_us, decision = later_term()
-    known = recorded(state, decision, now_us)
+    known = recorded(state, decision, at_us=now_us)
     old = replace(known.facts[TABLE], at_us=now_us - 11 * SECOND_US)
     aged_state = replace(known, facts=known.facts.with_facts([old]))
     answer = authorize(signal_of(decision), decision, aged_state, config(), DEV, now_us)
@@ -301,7 +282,7 @@ def test_a_launch_must_be_the_configured_one() -> None:
         for state, now_us, decision in moments(seed):
             action = decision.action
             if isinstance(action, Run) and action.command == "launch":
-                known = recorded(state, decision, now_us)
+                known = recorded(state, decision, at_us=now_us)
                 wanted = config().job["job"].launch
                 assert wanted is not None
                 said = {
@@ -329,7 +310,7 @@ def test_files_are_bound_by_content() -> None:
                 other = DeployFiles(
                     files=(FileToDeploy(path="/job/code.py", content=b"x", expects="anything"),)
                 )
-                known = recorded(state, decision, now_us)
+                known = recorded(state, decision, at_us=now_us)
                 assert authorize(other, decision, known, config(), DEV, now_us).answer == "deny"
                 return
     raise AssertionError("no run deploys")

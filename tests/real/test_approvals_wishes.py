@@ -189,14 +189,20 @@ async def stop(door: Door, process: subprocess.Popen[bytes]) -> SignalProcess:
     return SignalProcess(victim=table.identity(row), signal="TERM")
 
 
+async def approved_stop(door: Door, process: subprocess.Popen[bytes]) -> tuple[SignalProcess, str]:
+    """The signal, and the id of a person's yes to it."""
+    command = await stop(door, process)
+    approval = await door.asked(command)
+    with door.person() as journal:
+        yes(journal, door.config, approval)
+    return command, approval
+
+
 async def test_a_yes_is_not_used_when_its_victim_has_gone_meanwhile(
     door: Door, sleeper: subprocess.Popen[bytes]
 ) -> None:
     """The victims are observed again, and the yes ends with what it was given for."""
-    command = await stop(door, sleeper)
-    approval = await door.asked(command)
-    with door.person() as journal:
-        yes(journal, door.config, approval)
+    command, approval = await approved_stop(door, sleeper)
     sleeper.kill()
     sleeper.wait()
     done = await door.carry_out(Wish(command, HERE, "to see it"))
@@ -214,10 +220,7 @@ async def test_a_yes_is_not_used_when_its_victim_has_gone_meanwhile(
 async def test_a_yes_to_a_signal_stops_the_process_that_was_seen_again(
     door: Door, sleeper: subprocess.Popen[bytes]
 ) -> None:
-    command = await stop(door, sleeper)
-    approval = await door.asked(command)
-    with door.person() as journal:
-        yes(journal, door.config, approval)
+    command, _ = await approved_stop(door, sleeper)
     done = await door.carry_out(Wish(command, HERE, "to see it"))
     assert isinstance(done, Executed)
     assert done.outcome.kind == "command_completed", done.authorization

@@ -16,7 +16,14 @@ from journal.lines import canonical, leaf_hash, parse
 from journal.merkle import Frontier
 from journal.proving import prove
 from journal.seals import Head, read_notes, seal_note
-from tests.support.journals import Place, intended, note, seeded, twenty_events
+from tests.support.journals import (
+    Place,
+    intended,
+    note,
+    seeded,
+    twenty_events,
+    without_its_second_stream,
+)
 
 
 @pytest.fixture
@@ -170,11 +177,7 @@ def test_both_sides_of_a_fork_are_ended(place: Place, tmp_path: Path) -> None:
 
 def test_a_stream_that_was_signed_and_is_gone_stops_every_session(tmp_path: Path) -> None:
     place = Place(tmp_path)
-    with place.create() as first, place.open() as second:
-        first.append(note("one"))
-        second.append(note("two"))
-        gone = second.stream
-    shutil.rmtree(place.layout.stream(gone))
+    gone = without_its_second_stream(place)
     assert f"the stream is not here (stream {gone}" in refuse(place)
 
 

@@ -2,7 +2,6 @@
 
 import json
 import random
-import shutil
 import subprocess
 import sys
 import threading
@@ -19,7 +18,16 @@ from journal.events import IncidentNoted
 from journal.index import rebuild
 from journal.index_fill import IndexAhead, parted
 from tests.support import index_holder
-from tests.support.journals import HOST, Place, completed, intended, note, observed, twenty_events
+from tests.support.journals import (
+    HOST,
+    Place,
+    completed,
+    intended,
+    note,
+    observed,
+    twenty_events,
+    without_its_second_stream,
+)
 from tests.support.torture import rounds
 
 COUNT = "SELECT count(*) FROM event"
@@ -226,11 +234,7 @@ def test_a_question_is_answered_by_no_definition_but_the_shipped(place: Place, l
 
 def test_an_index_that_knows_a_stream_that_is_gone_is_refused(tmp_path: Path) -> None:
     place = Place(tmp_path)
-    with place.create() as first, place.open() as second:
-        first.append(note("one"))
-        second.append(note("two"))
-        gone = second.stream
-    shutil.rmtree(place.layout.stream(gone))
+    gone = without_its_second_stream(place)
     with pytest.raises(IndexAhead, match=gone):
         Reader.open(place.path).query(COUNT)
 

@@ -13,7 +13,14 @@ from journal.envelope import read_line
 from journal.lines import canonical, leaf_hash, parse
 from journal.merkle import root_of
 from journal.seals import Head, seal_note
-from tests.support.journals import Place, intended, note, seeded, twenty_events
+from tests.support.journals import (
+    Place,
+    intended,
+    note,
+    seeded,
+    twenty_events,
+    without_its_second_stream,
+)
 
 
 @pytest.fixture
@@ -221,11 +228,7 @@ def test_a_fork_by_the_same_key_contradicts_the_anchor(place: Place) -> None:
 
 def test_a_whole_deleted_stream_is_missed(tmp_path: Path) -> None:
     place = Place(tmp_path)
-    with place.create() as first, place.open() as second:
-        first.append(note("one"))
-        second.append(note("two"))
-        gone = second.stream
-    shutil.rmtree(place.layout.stream(gone))
+    gone = without_its_second_stream(place)
     place.layout.index.unlink()
     lines = [
         line

@@ -1,7 +1,12 @@
 """Moments of simulated runs at which the engine acts, for tests of guards and of the door."""
 
+from dataclasses import replace
+
+from agentops.commands import Command
 from agentops.policy import Decision, PolicyState, Run
+from agentops.policy.decision import binding
 from agentops.policy.guards import ask_all
+from agentops.policy.ledger import Decided
 from agentops.policy.view import View, look
 from tests.support.simulated import config, moments
 
@@ -44,3 +49,28 @@ def later_term() -> tuple[PolicyState, int, Decision]:
             ):
                 return state, now_us, decision
     raise AssertionError("no run sends TERM after INT")
+
+
+def recorded(
+    state: PolicyState,
+    decision: Decision,
+    command: Command | None = None,
+    *,
+    at_us: int | None = None,
+) -> PolicyState:
+    """The state after *decision* was recorded, bound to *command* if one is given."""
+    bound = decision.bound_to
+    made = Decided(
+        decision_id=decision.decision_id,
+        action="run",
+        purpose="signal",
+        rung=decision.rung,
+        phase=decision.phase,
+        lead=decision.lead,
+        at_us=decision.now_us if at_us is None else at_us,
+        order=state.order,
+        expires_at_us=decision.expires_at_us,
+        bound_to=bound if command is None else binding(command.name, command.arguments()),
+        alive=1,
+    )
+    return replace(state, decisions=(*state.decisions, made))

@@ -6,6 +6,7 @@ else is the real thing.
 
 import os
 import random
+import shutil
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -209,6 +210,16 @@ def observed(command_id: str, observation: bytes) -> NewEvent:
 def note(text: str) -> NewEvent:
     """A remark."""
     return NewEvent(IncidentNoted(text=text), incident="I1")
+
+
+def without_its_second_stream(place: Place) -> str:
+    """Two writers at once, and the folder of the second one's stream deleted; gives its name."""
+    with place.create() as first, place.open() as second:
+        first.append(note("one"))
+        second.append(note("two"))
+        gone = second.stream
+    shutil.rmtree(place.layout.stream(gone))
+    return gone
 
 
 def twenty_events(place: Place) -> None:
