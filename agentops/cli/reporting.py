@@ -46,12 +46,14 @@ def _report(arguments: argparse.Namespace) -> Status:
     using = overrides(settings)
     stands = standing(settings, settings.journal)
     text = rendered(reader, incident, arguments.depth, arguments.format, using, stands)
-    asked = f"{incident} {arguments.depth} {arguments.format}"
-    record_reading(settings, "report", asked, from_log=not stands.finding)
     status = Status.YES
     if stands.finding:
-        say(f"agentops: not what was written: {one_line(stands.finding)}")
+        told = f"not verified, and this reading not recorded: {one_line(stands.finding)}"
+        say(f"agentops: {told}; run: agentops verify")
         status = Status.NO
+    else:
+        asked = f"{incident} {arguments.depth} {arguments.format}"
+        record_reading(settings, "report", asked)
     if arguments.output is None:
         sys.stdout.write(text if text.endswith("\n") else text + "\n")
         return status

@@ -48,7 +48,7 @@ def who(tmp_path_factory: pytest.TempPathFactory) -> User:
         (("recover", "nothing", "--host", "here"), ("nothing", "policy.toml", "[job.nothing]")),
         (("recover", "nothing", "--host", "mars"), ("mars", "here")),
         (("log", "--kind", "gossip"), ("gossip", "decision_made")),
-        (("log", "--since", "yesterday"), ("yesterday", "2h")),
+        (("log", "--since", "tomorrow"), ("tomorrow", "2h", "yesterday")),
         (("log", "--limit", "0"), ("--limit", "0")),
         (("log", "--incident", "01ZZ"), ("no incident is recorded",)),
         (("show", "ffffffff"), ("ffffffff",)),
