@@ -16,8 +16,9 @@ from reports.model import Depth, Report
 from reports.predicates import registry
 from reports.render.html import render_html
 from reports.render.markdown import render_markdown
+from reports.render.overrides import faults
 from reports.render.plain import render_json, render_line
-from reports.standing import Standing, possible, seals_of, standing_of
+from reports.standing import Standing, covering_event, possible, seals_of, standing_of
 from tests.support import stories
 from tests.support import teller as told_by
 
@@ -92,9 +93,9 @@ def test_a_changed_journal_is_told_of_at_the_top_of_every_form(
     assert report.is_of_a_changed_journal
     assert render_line(report).startswith("Not what was written: LINE")
     text = render_markdown(report)
-    assert "Not what was written: LINE" in text.split("\n## ")[0]
+    assert text.split("\n\n")[1].startswith("> Not what was written: LINE")
     page = render_html(report)
-    assert 'class="standing changed"' in page.split("</header>")[0]
+    assert 'class="standing changed"' in page.split("<h1>")[0]
     assert '"finding": "LINE_CHANGED' in render_json(report)
 
 
@@ -118,3 +119,20 @@ def test_what_can_have_been_said_grows_with_the_seals(recovered: Reader) -> None
     last = found[-1]
     assert last is not None
     assert last.sealed == {seal.stream: seal.size for seal in seals}
+
+
+def test_an_event_s_own_seal_is_the_first_one_over_it(recovered: Reader) -> None:
+    seals = seals_of(recovered)
+    whole = {event.seq: covering_event(seals, event) for event in recovered.events()}
+    assert whole[0] == seals[0]
+    assert whole[seals[0].size - 1] == seals[0]
+    assert whole[seals[0].size] == next(each for each in seals if each.size > seals[0].size)
+    assert whole[max(whole)] is not None  # a session that ends in order seals its last event
+
+
+def test_a_page_of_one_s_own_has_to_print_it(tmp_path: Path) -> None:
+    (tmp_path / "report.md.j2").write_text("# {{ report.theme.text }}\n")
+    (fault,) = faults([tmp_path])
+    assert "report.standing" in fault
+    (tmp_path / "report.md.j2").write_text("{{ report.standing|line }}\n")
+    assert faults([tmp_path]) == []
