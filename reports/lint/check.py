@@ -13,9 +13,11 @@ from reports.lint.rules import (
     commands,
     evidence,
     facts,
+    instants,
     integrity,
     numbers,
     things,
+    told,
     wording,
 )
 from reports.render.overrides import Overrides
@@ -25,8 +27,10 @@ ALL = (
     *commands.RULES,
     *evidence.RULES,
     *causes.RULES,
+    *told.RULES,
     *things.RULES,
     *numbers.RULES,
+    *instants.RULES,
     *cited.RULES,
     *facts.RULES,
     *integrity.RULES,
@@ -44,8 +48,9 @@ def lint(
 ) -> tuple[Finding, ...]:
     """What is wrong with a report in Markdown, HTML or plain text; in order of lines.
 
-    A generated report is compared with its regeneration, of any other each sentence that cites
-    events in our words with our sentences on them; all are held to the rules. With
+    A generated report is compared with its regeneration, and is right when it is that; of any other
+    each sentence that cites events in our words is compared with our sentences on them, and all are
+    held to the rules. With
     ``earlier`` reports on the same, contradictions between them are found too. ``overrides`` are
     the words and pages that a generated report was made with. Whoever lints many reports on one
     journal reads it once and gives its ``ground``.
@@ -59,7 +64,10 @@ def lint(
     )
     if integrity.one_line(context, reader):
         return ()
-    against = integrity.regenerated if integrity.generated(text) else claimed.claimed
+    ours = integrity.generated(text)
+    compared = set((integrity.regenerated if ours else claimed.claimed)(context, reader))
+    if ours and not compared and not context.earlier:
+        return tuple(sorted(wording.secrets(context)))  # what the journal says, word by word
     held = integrity.standing_lines(context, reader)
     found = {finding for rule in ALL for finding in rule(context) if finding.line not in held}
-    return tuple(sorted(found | set(against(context, reader))))
+    return tuple(sorted(found | compared))

@@ -76,6 +76,7 @@ HEDGE = (
     "appear to|appears to|seem|seems|possibility|possibilities|will have been|must have been",
     "typical|typically|should",
     "would be|would have|would not|wouldn't",
+    "guess|guesses|suspect*|suspicion*|theory|theories|plausibl*|speculat*|conjectur*|candidate",
 )
 OPEN = (
     "alternativ*|hypothes*|consistent with",
@@ -98,10 +99,10 @@ STATE = (
     "intact|survived|ready",
 )
 _NOW = (
-    "right now|currently|today|tomorrow|at the moment|at the time of writing|as this is written|"
-    "as of now|presently"
+    "right now|currently|at the moment|at the time of writing|as this is written|as of now|"
+    "presently|to this day|even now|ever since"
 )
-FUTURE = (_LATER, _NOW)
+FUTURE = (_LATER, _NOW, "today|tomorrow")
 
 # What a trouble may come from; told as a fact, it has to have been looked at.
 ORIGIN = (

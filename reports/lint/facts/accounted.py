@@ -18,7 +18,7 @@ _GRAMMAR = family(
     "after|before|until|since|during|when|while|than|then|without|all|every|each|both|either",
     "neither|half|some|any|several|one|ones|only|just|also|too|again|there|here|first|second",
     "third|last|next|more|less|least|most|about|around|roughly|nearly|almost|exactly|single",
-    "in total|altogether|however|up|out|ever|once|twice|times|which|who|later|earlier|yet|still",
+    "in total|altogether|however|out|ever|once|twice|times|which|who|later|earlier|yet|still",
 )
 _NAMES = re.compile(
     r"\bSIG[A-Z]+\b|\b(?:TERM|INT|KILL|HUP|QUIT|CONT|STOP|PIDs?|UTC|H\d)\b|\b\w+_\w+\b|\b[\w-]+\.(?:py|sh"
@@ -27,7 +27,7 @@ _NAMES = re.compile(
 _COMMON = family(
     "pid|pids|step|steps|exit|status|code|incident|journal|recovery|engine|agentops|box|host",
     "interrupt|interrupts|stop|start|zero|nought|heartbeat|heartbeats|in the end|ordered",
-    "right after|job|again",
+    "right after|job|again|we|our|forced kill|forced",
 )
 # A pronoun stands for something that was not bound.
 _POINTING = re.compile(
@@ -42,8 +42,9 @@ OF_SETS = family(
     "met|succeeded|succeed|failed|exited|ended|went|zero|changed|change|changes|acted|warning*",
     "error*|traceback*|delivered|appear*|stand|stands|stood|present|found|missing|finite|training",
     "other|others|python|programs|machine|left alone|lacks|lack|hypothes*|explanation*|guard*",
-    "rung*|passed|used|tried|below|above|negative|positive|process table*|readings|reading|line",
-    "lines|probe|probes|interrupt|interrupts|untouched|running|alive|made|taken|sent|both",
+    "something|anything|ran|ladder|rung*|passed|used|tried|below|above|negative|positive",
+    "process table*",
+    "readings|reading|line|lines|probe|probes|interrupt|interrupts|untouched|running|alive|made|taken|sent|both",
 )
 OF_MASKS = family(
     "ignor*|catch*|caught|handle|handles|handled|handler*|handling|installed|signal|signals|old|new",
@@ -69,7 +70,7 @@ OF_AFTERMATH = family(
     "gracefully|cleanly|clean|good order|shut down|lock*|connection*|port*|file|network|held|holds",
     "enough|suffice*|sufficient|alone|unchanged|untouched|unmodified|script|launcher|repair|fix",
     "patch|place|listed|looked|a second time|making|made|had to|optimizer|tcp|open|interrupt*|kept",
-    "left|finish*|s|ms|second*|process|meantime|thrown away|had been",
+    "left|holding|finish*|s|ms|second*|process|meantime|thrown away|had been",
 )
 OF_LOGS = family(
     "log|logs|tail|tails|show*|contain*|hold*|say*|said|print*|record*|mention*|traceback*|error*",
@@ -77,6 +78,7 @@ OF_LOGS = family(
     "appear*",
 )
 OF_FILES = family(
+    "same folder|beside|next to|lies|keep|in the",
     "backup*|back*|backed|copy|old|previous|original|kept|saved|preserved|version|content|file|match*",
     "script|launcher|digest|read back|new|replaced|correct|right|made|taken|it",
 )
@@ -88,6 +90,12 @@ OF_COUNTS = family(
     "carry|carries|id|incident's|it ran|it has|it took|it holds|it made|it sent",
     "makes|made|comes to|ran|sent|read|holds|has|carries|ships|shipped|replace|replaced|recorded",
     "taken|journal|session|in all|reached|weighed|considered",
+)
+OF_ORDER = family(
+    "followed by|prior to|preceded by|earlier than|later than|sooner than|following|afterwards",
+    "already|by the time|until|script|wrapper|shell|trainer|old|launcher|file|went|gone|came",
+    "anything|run",
+    "asked|took|taken|look|looked|read|reading|down|inspect*|proof|s|gone out",
 )
 OF_SPANS = family(
     "s|ms|sec|second*|minute*|min|hour*|h|took|lasted|ran|old|age|later|afterwards|RECOVERED",

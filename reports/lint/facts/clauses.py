@@ -26,7 +26,9 @@ _NEGATED = re.compile(
 )
 _JOINED = {"no", "nor", "neither", "none", "without", "not", "nothing", "nobody"}
 _COMPARED = re.compile(
-    r"\b(?:not only|not? (?:more|less|fewer|later|earlier) than)\b", re.IGNORECASE
+    r"\b(?:not (?:only|quite|even|just|much|far|very|really)|not? (?:more|less|fewer|later|earlier)"
+    r" than)\b",
+    re.IGNORECASE,
 )
 _NOUGHT = re.compile(
     r"\b(?:0|zero) (?=touched|harmed|hit|hurt|killed|sent|signalled|delivered|denied|failed)"
@@ -137,12 +139,16 @@ class Duration:
 
 @dataclass(frozen=True)
 class Clause:
-    """One clause of a sentence; *given* is what its pronouns may stand for, said before it."""
+    """One clause of a sentence; *given* is what its pronouns may stand for, said before it.
+
+    ``shortened``: what it is said to be without was cut off, which may restrict the rest.
+    """
 
     text: str
     sentence: Sentence
     weighed: bool = False
     given: str = ""
+    shortened: bool = False
 
     @cached_property
     def negated(self) -> bool:
@@ -295,5 +301,7 @@ def clauses(sentence: Sentence) -> tuple[Clause, ...]:
         if part and part.strip():
             weighed = weighed or _WEIGHED.search(part) is not None
             given = " ".join(clause.text for clause in made)
-            made.append(Clause(_plain(contrasted(part.strip())), sentence, weighed, given))
+            kept = contrasted(part.strip())
+            cut = "without" in part.lower() and "without" not in kept.lower()
+            made.append(Clause(_plain(kept), sentence, weighed, given, shortened=cut))
     return tuple(made)

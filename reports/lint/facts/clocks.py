@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterator, Sequence
 from fractions import Fraction
 from itertools import combinations
 
-from reports.lint.facts.accounted import OF_SPANS, accounted
+from reports.lint.facts.accounted import OF_ORDER, OF_SPANS, accounted
 from reports.lint.facts.clauses import TIME_OF_DAY, Clause, Duration
 from reports.lint.facts.happenings import Happening, World
 from reports.lint.facts.mentions import Mention, dated, mentions, named, ordinal
@@ -30,6 +30,11 @@ CONJUNCTION = re.compile(
 )
 _LATER_THAN = {"after", "preceded by", "later than", "following"}
 _THEN = re.compile(r",? (?:and )?(?:only )?(?:then|after that|afterwards)\b", re.IGNORECASE)
+_FIRST_AND = re.compile(
+    r"\b(?P<verb>\w+ed|sent|told) (?P<early>[^,;.]{3,40}?) first,? and (?P<late>[^,;.]{3,40}?)"
+    r" (?:second|next|afterwards|later|then)\b",
+    re.IGNORECASE,
+)
 _ALREADY = re.compile(r"\balready\b.*?\b(when|by the time)\b", re.IGNORECASE)
 _NOT_UNTIL = re.compile(r"\bnot\b.*?\b(until)\b", re.IGNORECASE)
 _APART = re.compile(
@@ -60,6 +65,10 @@ _BEAT = re.compile(
     r"|pid \d+))?"
     r"(?: (?:was|is|then|already|itself|being))*\s*$",
     re.IGNORECASE,
+)
+# A line on one heartbeat: whatever is old in it is the heartbeat.
+_OF_A_BEAT = re.compile(
+    r"[^a-z]*(?:(?:first|last|second|next|the|its) )*heartbeat(?: read)?:", re.IGNORECASE
 )
 _LASTED = re.compile(
     r"\b(?:incident|recovery|whole (?:thing|affair|episode|matter|recovery|incident))\b(?: itself)?"
@@ -107,7 +116,7 @@ def comparison(before: str) -> str:
 
 def times(world: World, clause: Clause) -> Iterator[tuple[str, str]]:
     """C09: what a clause dates is dated as recorded."""
-    if len(clause.times) != 1 or clause.negated:
+    if len(clause.times) != 1 or clause.negated or not accounted(clause.text, OF_ORDER):
         return
     said = [m for m in mentions(world, clause) if m.holding and m.kind != "process"]
     if not said:
@@ -135,7 +144,7 @@ def _before_time(text: str) -> str:
 def order(world: World, parts: Sequence[Clause]) -> Iterator[tuple[str, str]]:
     """C09: what is said to come before, comes before."""
     for clause in parts:
-        if clause.future:
+        if clause.future or not accounted(clause.text, OF_ORDER):
             continue
         for early, late, word in _pairs(clause):
             first, second = spanned(world, clause, early), spanned(world, clause, late)
@@ -163,6 +172,9 @@ def _pairs(clause: Clause) -> Iterator[tuple[str, str, str]]:
             right, _, left = right.partition(",")
         pair = (right, left) if found[1].lower() in _LATER_THAN else (left, right)
         yield *pair, found[0]
+    ranked = _FIRST_AND.search(text)
+    if ranked is not None:
+        yield f"{ranked['verb']} {ranked['early']}", f"{ranked['verb']} {ranked['late']}", "first"
     already = _ALREADY.search(text)
     if already is not None:
         yield text[: already.start(1)], text[already.end() :], already[1]
@@ -224,7 +236,7 @@ def _candidates(  # noqa: PLR0911  (one line a quantity)
     behind = clause.text[duration.start + len(duration.text) :]
     if _MORE_OR_LESS.match(behind):
         return []
-    if _BEAT.search(before) and _AGED.match(behind):
+    if _AGED.match(behind) and (_BEAT.search(before) or _OF_A_BEAT.match(clause.sentence.bare)):
         return _ages(world)
     if world.closed is not None and (_LASTED.search(before) or _closes(clause, before, behind)):
         return [

@@ -104,13 +104,19 @@ _PARTS = {
 }  # fmt: skip
 _PART = re.compile(rf"\s*({'|'.join(_PARTS)})\b", re.IGNORECASE)
 _FACTORS = {"twice": 2.0, "double": 2.0, "three times": 3.0, "half": 0.5}
+_PROPORTION = re.compile(
+    r"\b(?:times|twice|half|third|quarter|fifth|tenth|nearly|almost|not|roughly|about)\s*$",
+    re.IGNORECASE,
+)
 _CLOSE, _WIDE = 0.05, 0.2
 
 
 def compared(world: World, clause: Clause) -> Iterator[Answer]:
     """C12: a comparison of two recorded quantities, or of two counts, is as recorded."""
     found = _THAN.search(clause.text) or _EXCEEDS.search(clause.text)
-    if found is None:
+    if found is None or (
+        found.groupdict().get("same") and _PROPORTION.search(clause.text[: found.start()])
+    ):
         return
     left = f"{clause.text[: found.start()]} {found[0]}"
     right = clause.text[found.end() :]

@@ -35,7 +35,32 @@ _FROM_TO = re.compile(
     re.IGNORECASE,
 )
 _SO_MANY = re.compile(
-    rf"(?<![\w.:])(?P<number>\d+|{_WORDS}) (?:\w+ )?SIG(?P<name>INT|TERM|KILL|HUP|QUIT)s?\b"
+    rf"(?<!pid )(?<!PID )(?<![\w.:])(?P<number>\d+|{_WORDS})"
+    r" (?:(?:plain|single|separate|further|more|successive) )?"
+    r"SIG(?P<name>INT|TERM|KILL|HUP|QUIT)s?\b"
+)
+_NOT_FINITE = re.compile(
+    r"\bloss(?:es)? (?:had |has |was |were |is |are |became |become |gone |turned |went )+"
+    r"(?:infinite|NaN|nan|non-finite|inf)\b"
+)
+_ARROW = re.compile(
+    r"(?<![\w.,])(\d[\d,]*)(?: bytes)? ?(?:→|->|to|down to|up to) ?(\d[\d,]*) bytes\b"
+)
+_NEW_SIZE = re.compile(
+    r"\b(?:new|repaired|corrected|replacement)(?: (?:file|script|launcher|version|one|copy))?"
+    r" (?:is|was|came out|turned out|has become)(?: \w+)? (larger|bigger|longer|smaller|shorter)\b",
+    re.IGNORECASE,
+)
+_SAME_SIZE = re.compile(
+    r"\bnew\b[^.;]*\bold\b[^.;]*\b(?:same size|equally (?:long|large))\b"
+    r"|\bsame size as (?:the (?:old|previous|original)|before)\b",
+    re.IGNORECASE,
+)
+_HAD_APPROVAL = re.compile(
+    r"\bhad to (?:wait for|be|get|have)\b[^.;,]{0,24}\bapprov(?:al|ed)\b"
+    r"|\bwaited for\b[^.;,]{0,16}\bapproval\b|\bapproval (?:was|had been) (?:given|granted|asked)\b"
+    r"|\bapproved (?:it|the \w+) (?:first|before)\b",
+    re.IGNORECASE,
 )
 _TO_PID = re.compile(
     r"\b(?:went|sent|delivered|addressed|ordered|was|were) (?:to|for) (?:the (?:same )?)?"
@@ -82,6 +107,9 @@ def exact(world: World, clause: Clause) -> Iterator[Answer]:
         return
     yield from _loss_at(world, clause)
     yield from _from_to(clause)
+    yield from _infinite(world, clause)
+    yield from _sizes(world, clause)
+    yield from _approved(world, clause)
     yield from _so_many(world, clause)
     yield from _to_pid(world, clause)
     yield from _limits(world, clause)
@@ -123,6 +151,49 @@ def _from_to(clause: Clause) -> Iterator[Answer]:
         one, other = (Fraction(n.replace(",", "")) for n in found.groups()[2:])
         if one != other and (one < other) != (found["up"] is not None):
             yield ("C23", f"from {found[3]} to {found[4]} goes the other way")
+
+
+def _infinite(world: World, clause: Clause) -> Iterator[Answer]:
+    """*The loss had become infinite*: every loss on record is finite."""
+    losses = [str(h.get("loss")) for h in world.of("heartbeat") if h.get("loss") is not None]
+    told = " ".join([*losses, *(str(h.get("text")) for h in world.of("line"))]).lower()
+    if losses and _NOT_FINITE.search(clause.text) and not re.search(r"\b(?:nan|inf)", told):
+        yield ("C12", "every recorded loss is finite")
+
+
+def _sizes(world: World, clause: Clause) -> Iterator[Answer]:
+    """*115 → 210 bytes*, *the new file is larger*: of the one file that was replaced."""
+    read = [h for h in world.of("file") if h.inside and isinstance(h.get("size"), int)]
+    written = [h for h in read if h.get("written")]
+    if len(written) != 1:
+        return
+    (new,) = written
+    before = {
+        h.get("size")
+        for h in read
+        if h.get("name") == new.get("name") and h.start_us < new.start_us
+    }
+    if len(before) != 1:
+        return
+    (old,) = before
+    size = new.get("size")
+    for found in _ARROW.finditer(clause.text):
+        one, other = (int(n.replace(",", "")) for n in found.groups())
+        if (one, other) == (size, old) and one != other:
+            yield ("C12", f"{old} bytes before, {size} after")
+    if told := _NEW_SIZE.search(clause.text):
+        larger = told[1].lower() in {"larger", "bigger", "longer"}
+        if isinstance(old, int) and isinstance(size, int) and larger != (size > old):
+            yield ("C12", f"{old} bytes before, {size} after")
+    elif _SAME_SIZE.search(clause.text) and old != size:
+        yield ("C12", f"{old} bytes before, {size} after")
+
+
+def _approved(world: World, clause: Clause) -> Iterator[Answer]:
+    """*It had to be approved first*: an approval is on record."""
+    asked = any(event.kind.startswith("approval_") for event in world.events)
+    if not asked and _HAD_APPROVAL.search(clause.text):
+        yield ("C12", "no approval was asked for or given on record")
 
 
 def _so_many(world: World, clause: Clause) -> Iterator[Answer]:

@@ -30,7 +30,8 @@ _MODIFIED = family(
 )
 _CHOSEN = re.compile(r"\b(?:the|these|those|last|first|next|between) $", re.IGNORECASE)
 _BOUND = re.compile(
-    r"\b(?:passed|past|beyond|above|over|below|under|short of|more than|less than) (?:step )?\d",
+    r"\b(?:about|around|roughly|nearly|towards|until|before"
+    r"|passed|past|beyond|above|over|below|under|short of|more than|less than) (?:step )?\d",
     re.IGNORECASE,
 )
 _ALL_OF = re.compile(r"\b(?:all|altogether|in total)(?: (?:the|of the|these))? $", re.IGNORECASE)
@@ -38,7 +39,8 @@ _IN_ALL = re.compile(
     r" (?:of|in) (?:the|this) (?:whole )?(?:incident|journal|recovery)\b", re.IGNORECASE
 )
 _PICKED = re.compile(
-    r" (?:that|which|for|with|from|between|of|by|on|at|after|before|\w+ (?:seconds?|minutes?) apart"
+    r" (?:that|which|without|showing|holding|with|in which|where|who|whose|for|from|between|of"
+    r"|by|on|at|after|before|\w+ (?:seconds?|minutes?) apart"
     r"|(?:a |an |some |about |roughly )?[\w. -]{1,24} (?:apart|later|earlier))\b",
     re.IGNORECASE,
 )
@@ -78,7 +80,7 @@ def named_numbers(world: World, clause: Clause) -> Iterator[tuple[str, str]]:
             yield ("C23", f"no recorded loss is {loss}")
     if found := _RATE.search(clause.text):
         yield ("C05", f"throughput is recorded per second, not per {found[1]}")
-    if not clause.supposed and accounted(clause.text, _OF_COUNTED):
+    if not clause.supposed and not clause.shortened and accounted(clause.text, _OF_COUNTED):
         yield from _counts(world, clause)
 
 

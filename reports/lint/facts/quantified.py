@@ -42,6 +42,7 @@ _NONE = {"none", "no", "neither", "not one", "not a single"}
 _NOT_ALL = {"not all", "not every", "not each"}
 _SOME = {"some", "a few", "few", "hardly any", "a couple"}
 _MANY = {"several", "many", "multiple"}
+_PART = {"some", "a few", "few", "most", "half"}
 _COUPLE = 2
 _DEFINITE = re.compile(r"\b(?:the|these|those|its|our|of|all|both) $", re.IGNORECASE)
 _PROCESS = next(thing for thing in THINGS if thing.name == "process")
@@ -49,6 +50,12 @@ _OF_THE = re.compile(
     rf"\s*(?P<of>of)(?= (?:the|these|those)\b).*?[ ,)](?P<only>only |just )?"
     rf"(?P<word>one|both|none|neither|all|most|half|\d+|{_WORDS})"
     r" (?=was|were|had|is|are|stay|remain)",
+    re.IGNORECASE,
+)
+_OUT_OF = re.compile(
+    rf"\s*(?P<of>(?:out )?of(?: all| the)*)(?= (?:\d+|{_WORDS}) [a-z]+\b)[^,]*?, "
+    rf"(?P<only>only |just )?"
+    rf"(?P<word>none|all|most|half|\d+|{_WORDS})(?= [a-z]+)",
     re.IGNORECASE,
 )
 _GOT = re.compile(r"\b(?:got|received|had|needed|took|given|sent)\s*$", re.IGNORECASE)
@@ -110,6 +117,7 @@ def quantified(world: World, clause: Clause) -> Iterator[Answer]:
             bare = (word.isdigit() or word in NUMBER_WORDS) and not only
             least = ">" if than == "=" and bare and whole.thing.kind in _REPEATED else than
             wrong = _contradicted(word, found, than=least, known=whole.known)
+            wrong = wrong or (only and word in _PART and 0 < found.total == found.sure)
             answers.append((wrong, found))
         if answers and all(wrong for wrong, _ in answers):
             found = answers[0][1]
@@ -192,7 +200,7 @@ def _subjects(world: World, clause: Clause) -> Iterator[tuple[int, str, bool, Su
 
 def _fronted(world: World, clause: Clause) -> Iterator[tuple[int, str, bool, Subject]]:
     """*Of the two processes only one was …*: the set in front, the quantifier behind."""
-    found = _OF_THE.match(clause.text)
+    found = _OF_THE.match(clause.text) or _OUT_OF.match(clause.text)
     if found is None:
         return
     pids = named(world, clause.text).pids

@@ -19,7 +19,7 @@ _SIGNAL = r"(?<![\w-])(?:SIG)?(TERM|KILL|INT|HUP|QUIT|CONT|STOP)(?![\w-])"
 SIGNALS = re.compile(_SIGNAL)
 _CTRL_C = re.compile(r"\bCtrl-C\b", re.IGNORECASE)
 _INTERRUPT = re.compile(r"\binterrupt(?:s|ed)?\b", re.IGNORECASE)
-_KILL_9 = re.compile(r"\bkill -9\b")
+_KILL_9 = re.compile(r"\bkill -9\b|\b(?:forced|hard) kill\b")
 PIDS = re.compile(
     r"\b(?:pids?|process(?: id)?|PID)\s+(\d+)(?:(?:,| and|, and) (\d+)\b(?! [a-z]))?", re.IGNORECASE
 )

@@ -40,17 +40,25 @@ _TIMES = re.compile(rf"\b(once|twice|(?:(\d+|{_WORDS}) times))\b", re.IGNORECASE
 _DELIVERED = re.compile(r"\bdelivered\b", re.IGNORECASE)
 _THEM = re.compile(rf"\b(\d+|{_WORDS}) of (?:them|these|those)\b", re.IGNORECASE)
 _ELSEWHEN = re.compile(r"\b(?:before|until|when|while|by then|at that|at this|by|as of|then)\b")
+_BACK_THEN = re.compile(r"\d:\d\d|^\W*\d|\b(?:had|was|were)\b")
+_OF_OTHERS = re.compile(r"\b(?:I|you|whoever|next (?:time|shift)|again if)\b")
+_AWAITED = re.compile(
+    r"\b(?:expected|due|pending|planned|scheduled|outstanding|under ?way|in progress|on hold|open"
+    r"|to (?:come|follow|be))\b",
+    re.IGNORECASE,
+)
+_WILL_NOT = re.compile(r"\b(?:will|shall)(?: not|n't| never)\b|\bwon't\b", re.IGNORECASE)
+_ABOUT_TO = re.compile(r"\b(?:will|shall|to)(?: then| soon| now| first| also)? $", re.IGNORECASE)
 _OPEN = re.compile(r"\bincident (?:is|remains|stays) (?:still )?open\b", re.IGNORECASE)
 _GOING_ON = re.compile(
     r"\b(?:engine|agentops|we|operator) (?:is|are) (?:still |currently |now )?(?:\w+ing)\b",
     re.IGNORECASE,
 )
 _SETTLED = re.compile(
-    r"\bincident (?:was|is|has been|had been|remains|stays|went|could)"
+    r"\bincident (?:was|is|has been|had been|has|had|remains|stays|went|could)"
     r" ?(?P<not>(?:still )?(?:not|never)(?: be| been)? |un)?(?:resolved|recovered|fixed)\b",
     re.IGNORECASE,
 )
-_ACTOR = re.compile(r"\b(engine|agentops|trainer|operator)\b", re.IGNORECASE)
 _DURING = re.compile(
     r"\b(?:while|when|during|as long as|as soon as|by the time|whenever)\b", re.IGNORECASE
 )
@@ -125,30 +133,18 @@ def _clause(world: World, clause: Clause) -> tuple[list[tuple[str, str]], bool]:
     said = mentions(world, clause)
     if _OPEN.search(clause.text) and world.closed is not None:
         return [("C13", "the incident was closed")], False
-    if clause.future:
-        done = [m.what for m in said if m.holding] + _recorded(world, clause)
-        done += [
-            found[0]
-            for words, kind in PLANNED
-            if any(h.inside for h in world.of(kind)) and (found := words.search(clause.text))
-        ]
-        done += [actor[1] for actor in [_ACTOR.search(clause.text)] if actor]
-        if done and world.closed is not None:
-            wrong.append(("C16", f"foretells what the record has behind it: {done[0]}"))
-        return wrong, False
-    if clause.not_yet:
-        had = next((m for m in said if m.holding and not _ELSEWHEN.search(clause.text)), None)
-        return ([("C09", f"the record has it: {had.what}")] if had else []), False
+    if clause.future or clause.not_yet:
+        return _still_to_come(world, clause, said), False
     counted = quantified.quantified(world, clause)
     answers = list(_sure(clause, counted, known.OF_SETS, quantified.OF_THEM))
     if not answers:
         placed = _placed(world, clause)
         deeds = (a for mention in placed if mention.verb for a in _deed(world, clause, mention))
         answers = list(_sure(clause, deeds))
-    answers += _resolution(world, clause)
     answers += [None for s in EXIT.findall(clause.text) if s in world.numbers["exit"]]
     for said_of, words in (
         (masks.masked(world, clause), known.OF_MASKS),
+        (_resolution(world, clause), known.OF_SPANS),
         (_repeated(clause, said), None),
         (_of_them(world, clause), None),
         (listings.held(world, clause), known.OF_SETS),
@@ -178,15 +174,30 @@ def _sure(
     bound: re.Pattern[str] | None = None,
 ) -> Iterator[Answer]:
     """What is supported, and what is contradicted where the whole clause is understood."""
-    understood = known.accounted(clause.text, words, bound=bound)
+    understood = not clause.shortened and known.accounted(clause.text, words, bound=bound)
     yield from (answer for answer in answers if answer is None or understood)
 
 
-def _recorded(world: World, clause: Clause) -> list[str]:
-    """Numbers of recorded processes and readings that a clause names."""
-    given = named(world, clause.text)
-    found = [f"pid {pid}" for pid in given.pids if str(pid) in world.numbers["pid"]]
-    return found + [f"step {n}" for n in given.steps if str(n) in world.numbers["step"]]
+def _still_to_come(world: World, clause: Clause, said: Sequence[Mention]) -> list[tuple[str, str]]:
+    """What a clause has still to come, and the record has behind it."""
+    if _OF_OTHERS.search(clause.text) or (clause.future and _WILL_NOT.search(clause.text)):
+        return []
+    if not clause.future:
+        anchored = _ELSEWHEN.search(clause.text) or _BACK_THEN.search(clause.sentence.bare)
+        had = next((m for m in said if m.holding and not anchored), None)
+        return [("C09", f"the record has it: {had.what}")] if had else []
+    awaited = _AWAITED.search(clause.text) is not None
+    done = [m.what for m in said if m.holding and (m.verb or awaited)]
+    done += [
+        found[0]
+        for words, kind in PLANNED
+        if any(h.inside for h in world.of(kind))
+        and (found := words.search(clause.text))
+        and (awaited or _ABOUT_TO.search(clause.text[: found.start()]))
+    ]
+    if done and world.closed is not None:
+        return [("C16", f"foretells what the record has behind it: {done[0]}")]
+    return []
 
 
 def _placed(world: World, clause: Clause) -> tuple[Mention, ...]:

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from reports.lint import words
 from reports.lint.document import Sentence
 from reports.lint.facts.vocabulary import DEED_WORDS
-from reports.lint.findings import Context, Finding, asserted, at
+from reports.lint.findings import Context, Finding, at
 
 _EITHER_OR = re.compile(r"\beither\b[^.;]{3,120}\bor\b", re.IGNORECASE)
 
@@ -72,40 +72,8 @@ _STATES_CAUSE = re.compile(r"(?:because|due to|caused|thanks to)", re.IGNORECASE
 
 _STEM, _STEMS_MIN, _MOST = 5, 2, 0.6
 
-_TOLD = re.compile(
-    r"\b(?:because|due to|owing to|thanks to|(?:was|were) caused by|(?:the |root )(?:cause|reason) "
-    r"(?:for (?:it|this|that) )?(?:was|were|is)(?! (?:not|that no)\b)"
-    r"|(?:is|was|were|that is) why\b[^:.]*:)"
-    r"|(?P<behind>(?:was|is|were) the (?:root )?(?:cause|reason|culprit)|(?:is|was) what \w+ed)\b",
-    re.IGNORECASE,
-)
-_PERSONAL = re.compile(r"\b(?:I|we|you|me|us|my|our|your|would|one)\b", re.IGNORECASE)
-_DENIES = re.compile(
-    r"\b(?:no|not|nobody|nothing|none|never|without|neither|lack\w*|missing)\b|n't\b", re.IGNORECASE
-)
-# What was chosen or said, not what befell the machine.
-_CHOSEN = re.compile(
-    r"\b(?:chos\w+|choice|prefer\w*|opted|decid\w+|picked|turned down|rejected|ruled out|skipped"
-    r"|passed over|held back|left out|refused|denied|allowed|told|ranked|rated|put|call\w*"
-    r"|mention\w*|evidence|reading|engine|policy|guard\w*|ladder)\b",
-    re.IGNORECASE,
-)
-_PROVED = re.compile(
-    r"\b(?:(?:is|was|are|were) (?:\w+ )?(?:proven|proved|established)|proves|proved|establishes)"
-    r" that\b",
-    re.IGNORECASE,
-)
 _LINKS = frozenset({"that", "this", "which", "were", "have", "been", "with", "from", "recorded"})
 
-_LIKE = re.compile(
-    r"\b(?:compatible|suspect\w*|as if|as though|such as|look into|if|whether|rule\w* out"
-    r"|ask\w*)\b",
-    re.IGNORECASE,
-)
-_COULD_NOT = re.compile(r"\bcould(?: not|n't)\b", re.IGNORECASE)
-_LATER_DENIED = re.compile(
-    r"\b(?:(?:was|were|is|are|did|has|have|had) (?:not|never)|nobody|nothing|neither)\b"
-)
 _FORM = re.compile(r"^(?:this|that|it|these) (?:section|report|document|table)\b", re.IGNORECASE)
 
 
@@ -113,8 +81,7 @@ def causes(context: Context) -> Iterator[Finding]:
     """C08: a motive needs a recorded reason, a cause needs to be called an inference."""
     for sentence in context.claims:
         if not context.strict(sentence):
-            yield from _told_causes(context, sentence)
-            continue
+            continue  # held to what it binds (``told``)
         found = next(
             (
                 f
@@ -128,36 +95,11 @@ def causes(context: Context) -> Iterator[Finding]:
         admitted = words.OPENS.search(sentence.plain)
         if admitted and not (_STATES_CAUSE.match(found[0]) and found.start() > admitted.end()):
             continue
-        if _reasoned(context, sentence, sentence.plain[found.end() :]) or _known(
+        if reasoned(context, sentence, sentence.plain[found.end() :]) or _known(
             context, sentence, found
         ):
             continue
         yield at(sentence, "C08", f"a cause or motive without a recorded reason: {found[0][:40]!r}")
-
-
-def _told_causes(context: Context, sentence: Sentence) -> Iterator[Finding]:
-    """C08 in free prose: a cause told as a fact of the machine, that no record holds.
-
-    Why somebody chose, said or does not know something is a reason and no cause; what would have
-    been is none; and a reason that something was absent rests on the record as a whole.
-    """
-    text = sentence.plain
-    if words.OPENS.search(text) or words.HEDGES.search(text):
-        return
-    found = _TOLD.search(text)
-    if found is not None:
-        before = re.split(r"[;:]", text[: found.start()])[-1]
-        after = re.split(r"[,;]", text[found.end() :].lstrip(" ,"), maxsplit=1)[0]
-        reason, effect = (before, after) if found["behind"] else (after, before)
-        if _DENIES.search(reason) or _CHOSEN.search(effect) or _PERSONAL.search(before + after):
-            return
-        if _reasoned(context, sentence, reason) or _on_record(context, sentence, reason):
-            return
-        yield at(sentence, "C08", f"a cause without a recorded reason: {found[0][:40]!r}")
-    elif (proved := _PROVED.search(text)) and asserted(text, proved.start()):
-        rest = text[proved.end() :]
-        if not context.weighed(sentence).supported and not context.supports(sentence, rest):
-            yield at(sentence, "C08", f"no verdict says so: {proved[0][:40]!r}")
 
 
 def _unknown_agent(context: Context, sentence: Sentence) -> re.Match[str] | None:
@@ -180,7 +122,7 @@ def _known(context: Context, sentence: Sentence, found: re.Match[str]) -> bool:
         return True  # no cause, or the reason of not knowing
     if _BACKWARDS.fullmatch(found[0]):
         return _follows(context, sentence, found)
-    return _STATES_CAUSE.match(found[0]) is not None and _on_record(context, sentence, after)
+    return _STATES_CAUSE.match(found[0]) is not None and on_record(context, sentence, after)
 
 
 def _follows(context: Context, sentence: Sentence, found: re.Match[str]) -> bool:
@@ -195,7 +137,7 @@ def _follows(context: Context, sentence: Sentence, found: re.Match[str]) -> bool
     )
 
 
-def _on_record(context: Context, sentence: Sentence, after: str) -> bool:
+def on_record(context: Context, sentence: Sentence, after: str) -> bool:
     """Whether a reason is recorded word by word, or holds of any such thing."""
     reason = re.split(r"[;,]", after, maxsplit=1)[0]
     if _OF_A_KIND.match(reason):
@@ -206,7 +148,7 @@ def _on_record(context: Context, sentence: Sentence, after: str) -> bool:
     return known and context.supports(sentence, reason)
 
 
-def _reasoned(context: Context, sentence: Sentence, clause: str) -> bool:
+def reasoned(context: Context, sentence: Sentence, clause: str) -> bool:
     """Whether the sentence cites an event whose recorded reason holds the clause's words."""
     if any(quote in reason for quote in sentence.quotes for reason in context.ground.reasons):
         return True
@@ -240,7 +182,7 @@ def alternatives(context: Context) -> Iterator[Finding]:
         if found is None or words.OPENS.search(sentence.plain) or sentence.bare.endswith("?"):
             continue
         cause = words.CAUSES.search(sentence.plain)
-        if cause and _reasoned(context, sentence, sentence.plain[cause.end() :]):
+        if cause and reasoned(context, sentence, sentence.plain[cause.end() :]):
             continue
         if context.ground.worlds and _no_guess(sentence.plain, found):
             continue
@@ -267,24 +209,4 @@ def _no_guess(text: str, found: re.Match[str]) -> bool:
     )
 
 
-def unseen(context: Context) -> Iterator[Finding]:
-    """C08: what a trouble may come from is not told as a fact where nothing read speaks of it."""
-    if not context.ground.worlds:
-        return
-    for sentence in context.claims:
-        text = sentence.plain
-        for found in words.ORIGINS.finditer(text):
-            hedged = words.HEDGES.search(_COULD_NOT.sub(" ", text))
-            open_said = words.OPENS.search(text) or hedged or _LIKE.search(text)
-            if (
-                open_said
-                or not asserted(text, found.start())
-                or _LATER_DENIED.search(text, found.end())
-            ):
-                continue
-            if found[0].lower() not in context.ground.read:
-                yield at(sentence, "C08", f"nothing that was read speaks of it: {found[0]!r}")
-                break
-
-
-RULES = (causes, alternatives, unseen)
+RULES = (causes, alternatives)

@@ -37,6 +37,8 @@ _IS_SO = re.compile(
     r"(?! (?:in|under|on|as|with)\b)",
     re.IGNORECASE,
 )
+_ADVICE = re.compile(r"\b(?:please|let|do not|don't|if|when|assume|I|you|we)\b", re.IGNORECASE)
+_PRESENT = re.compile(r"\b(?:is|are|has|have|stands?|runs?|remains?)\b", re.IGNORECASE)
 _SEEN_AT = re.compile(
     r"\d:\d|\b(?:at (?:\d|the|that|this|its|each)|in (?:\d|the|that|its|every|each)"
     r"|by|when|as of|until|last|listing|listed|heartbeat|readings?|read|said|says|"
@@ -134,9 +136,11 @@ def horizon(context: Context) -> Iterator[Finding]:
             if not leaf and number > context.record.horizon
         ]
         ahead = (
-            (words.FUTURES if context.strict(sentence) else words.NOW).search(sentence.plain)
+            words.FUTURES.search(sentence.plain)
             or _AT_PRESENT.search(sentence.plain)
             or _lasting(context, sentence)
+            if context.strict(sentence)
+            else _at_this_hour(sentence)
         )
         if beyond:
             yield at(sentence, "C16", f"message {beyond[0]} is later than the record")
@@ -147,6 +151,15 @@ def horizon(context: Context) -> Iterator[Finding]:
             and not (ahead[0].lower() == "next step" and context.ground.trains)
         ):
             yield at(sentence, "C16", f"told from after the record: {ahead[0]!r}")
+
+
+def _at_this_hour(sentence: Sentence) -> re.Match[str] | None:
+    """In free prose: a state that is told of the hour of writing, which no record reaches."""
+    text = sentence.plain
+    if words.HEDGES.search(text) or words.OPENS.search(text) or _ADVICE.search(text):
+        return None
+    found = words.NOW.search(text)
+    return found if found is not None and _PRESENT.search(text) else None
 
 
 def _lasting(context: Context, sentence: Sentence) -> re.Match[str] | None:

@@ -10,8 +10,9 @@ from fractions import Fraction
 
 from reports.lint import words
 from reports.lint.document import Sentence
-from reports.lint.facts.clauses import TIME_OF_DAY, Duration, clauses, durations
+from reports.lint.facts.clauses import Duration, clauses, durations
 from reports.lint.findings import Context, Finding, at
+from reports.lint.rules.instants import INSTANT, STOPWATCH
 
 _UNITS = {
     "B": 1, "byte": 1, "bytes": 1, "kB": 10**3, "KB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12,
@@ -46,15 +47,6 @@ _BYTES_PER = {
     "int8": 1,
 }
 _BITS = re.compile(r"\b(bfloat16|bf16|fp16|float16|fp32|float32|fp8|int8|FP4|fp4|int4)\b")
-_WAITED = re.compile(
-    r"\b(?:waited?|waiting|sleep|sleeps?|pause\w*)\b[^.;]{0,30}?\b(\d+|"
-    + "|".join(words.NUMBER_WORDS)
-    + r")\s?s(?:econds?)?\b|"
-    r"\b(\d+|"
-    + "|".join(words.NUMBER_WORDS)
-    + r") seconds? (?:is|are|was|were|after|before|later|between)\b|\bsleep \d+ is\b",
-    re.IGNORECASE,
-)
 # What may be longer than what happened: limits, and what was before the record began.
 _ALLOWED = re.compile(
     r"\b(?:limit\w*|budget|window|time-?outs?|allow\w*|deadline|approv\w*|expir\w*|default|config\w*"
@@ -79,18 +71,12 @@ _NUMBERED = re.compile(
     r"\b(?:msg|message|section|rule|figure|table|phase|version)[ .#-]?$", re.IGNORECASE
 )
 _COMPOUND = re.compile(r"\b(\d+) min (\d\d) s\b")
-_INSTANT = re.compile(r"\b(?:\d{4}-\d\d-\d\d|\d\d:\d\d(?::\d\d(?:\.\d{1,3})?)?)\b")
-_STOPWATCH = re.compile(
-    r"\[\+?(\d+\.\d+)\s?s?\]|(?<![\w.])(?:[Tt]\s?[+=]\s?|\+)(\d+(?:\.\d+)?)\s?s(?:ec(?:onds?)?)?\b"
-)
-"""A timeline counted in seconds from the incident's first event: *[4.50]*, *T+4.5 s*, *+4.5s*."""
 _MONTHS = "(?:Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec)[a-z]*"
 _DATE = re.compile(rf"\b(?:\d{{1,2}} (?:{_MONTHS})|(?:{_MONTHS}) \d{{1,2}}),? \d{{4}}\b")
 _ENTRIES = re.compile(r" entr(?:y|ies)\b")
 _SMALL_MAX = 12
 _ROUND_ZEROS_MIN = 2
 _TOLERANCE = Fraction(3, 100)
-_DAY_US = 86_400_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +94,7 @@ def sources(context: Context) -> Iterator[Finding]:
     for sentence in context.claims:
         if words.OPENS.search(sentence.plain) and not sentence.labels:
             continue
-        plain = _DATE.sub(_blank, _INSTANT.sub(_blank, _STOPWATCH.sub(_blank, sentence.bare)))
+        plain = _DATE.sub(_blank, INSTANT.sub(_blank, STOPWATCH.sub(_blank, sentence.bare)))
         missing = [
             found[0]
             for found in _QUANTITY.finditer(_COMPOUND.sub(_blank, plain))
@@ -200,7 +186,8 @@ def _sourced(context: Context, found: re.Match[str]) -> bool:
     if digits in context.record.numbers or ("." in digits and _rounded(context, digits)):
         return True
     if unit is None and "." not in digits:
-        return int(digits) <= _SMALL_MAX or _cut(context, digits)
+        near = any(abs(known - int(digits)) < 1 for known in context.record.decimals)
+        return int(digits) <= _SMALL_MAX or near or _cut(context, digits)
     return False
 
 
@@ -241,43 +228,6 @@ def _near_size(context: Context, size: _Size) -> bool:
 
 def _blank(found: re.Match[str]) -> str:
     return " " * len(found[0])
-
-
-def instants(context: Context) -> Iterator[Finding]:
-    """C09: a date or time of day is that of a recorded event."""
-    for sentence in context.claims:
-        for found in _INSTANT.finditer(sentence.plain):
-            if found[0] not in context.record.instants and not _near_instant(context, found[0]):
-                yield at(sentence, "C09", f"no event was recorded at {found[0]}")
-        for found in _STOPWATCH.finditer(sentence.bare):
-            if not _on_stopwatch(context, found[1] or found[2]):
-                yield at(sentence, "C09", f"no event was recorded {found[0]} after the first one")
-
-
-def _on_stopwatch(context: Context, digits: str) -> bool:
-    """Whether an event stands so many seconds after an incident's first, to the last digit."""
-    opened: dict[str, int] = {}
-    for event in context.record.events:
-        if event.incident is not None:
-            opened.setdefault(event.incident, event.ts_us)
-    wanted, width = float(digits) * 1e6, 10.0 ** (6 - len(digits.partition(".")[2]))
-    return any(
-        abs(event.ts_us - start_us - wanted) < width
-        for event in context.record.events
-        for start_us in opened.values()
-    )
-
-
-def _near_instant(context: Context, said: str) -> bool:
-    """Whether an event stands within one unit of a time's last digit."""
-    found = TIME_OF_DAY.fullmatch(said)
-    if found is None:
-        return False
-    hour, minute, second, rest = (part or "" for part in found.groups())
-    at_us = ((int(hour) * 60 + int(minute)) * 60 + int(second or 0)) * 1_000_000
-    at_us += int(rest.ljust(6, "0")) if rest else 0
-    width = 10 ** (6 - len(rest)) if second else 60_000_000
-    return any(abs(event.ts_us % _DAY_US - at_us) < width for event in context.record.events)
 
 
 def arithmetic(context: Context) -> Iterator[Finding]:
@@ -338,15 +288,6 @@ def units(context: Context) -> Iterator[Finding]:
             yield at(sentence, "C05", "a cost that was not measured")
 
 
-def waits(context: Context) -> Iterator[Finding]:
-    """C09: how long something took is read from clocks, not from the argument of a sleep."""
-    if context.record.has_clock:
-        return
-    for sentence in context.claims:
-        if _WAITED.search(sentence.bare) and words.OPENS.search(sentence.plain) is None:
-            yield at(sentence, "C09", "the record holds no clock: the real time between is unknown")
-
-
 def counts(context: Context) -> Iterator[Finding]:
     """C18: parts add up to the whole that the sentence names."""
     pattern = re.compile(r"\bOf (\d+)\b[^:;]*?[,:] ((?:\d+ [^,;]+(?:, |; | and )?)+)")
@@ -359,4 +300,4 @@ def counts(context: Context) -> Iterator[Finding]:
             yield at(sentence, "C18", f"{' + '.join(map(str, parts))} is not {found[1]}")
 
 
-RULES = (sources, instants, arithmetic, units, waits, counts)
+RULES = (sources, arithmetic, units, counts)
