@@ -44,6 +44,7 @@ LONGEST_FIRST = (
     "test_demo_main_job.py",
     "test_watch_cli.py",
     "test_learn_language.py",
+    "test_notebook_speculates.py",
     "test_train_process.py",
     "test_approvals_cli.py",
     "test_pipeline_runs.py",
@@ -58,6 +59,9 @@ LONGEST_FIRST = (
     "test_cli_commands.py",
     "test_cli_errors.py",
     "test_cli_evidence.py",
+    "test_pages_sessions.py",
+    "test_lint_held_out.py",
+    "test_kernels_interpreted.py",
     "test_cli_recover.py",
 )
 
