@@ -47,7 +47,10 @@ class Forked:
         self.returncode: int | None = None
         self._is_closed = False
         self._out, self._err, self._answer = out, err, answer
-        self.pid = int.from_bytes(os.read(answer, _NUMBER_BYTES), "big")
+        told = os.read(answer, _NUMBER_BYTES)
+        if not told:
+            raise ChildProcessError("the server has ended")
+        self.pid = int.from_bytes(told, "big")
         self._pidfd = os.pidfd_open(self.pid)
 
     def __enter__(self) -> Self:
@@ -140,10 +143,14 @@ class Forker:
         if len(asked) > _WORDS_MAX or at_start(environ) != self.at_start:
             return None
         pipes = [os.pipe() for _ in range(3)]
-        socket.send_fds(self._control, [asked], [write for _, write in pipes])
-        for _, write in pipes:
-            os.close(write)
-        return Forked(words, *(read for read, _ in pipes))
+        try:
+            socket.send_fds(self._control, [asked], [write for _, write in pipes])
+            for _, write in pipes:
+                os.close(write)
+            return Forked(words, *(read for read, _ in pipes))
+        except OSError as error:
+            _, said = self._server.communicate()
+            raise RuntimeError(f"the program was not loaded: {said.decode()}") from error
 
 
 def _serve(control: socket.socket) -> None:
