@@ -58,6 +58,9 @@ class Ground:
     """What reports are held to: the record, and what happened, incident by incident."""
 
     record: Record
+    _weighed: dict[object, tuple[Weighed, ...]] = field(
+        default_factory=dict, repr=False, compare=False
+    )
 
     @cached_property
     def worlds(self) -> tuple[World, ...]:
@@ -74,6 +77,14 @@ class Ground:
         for seen in self.record.observations.values():
             parts += leaves(seen)
         return " ".join(parts).lower()
+
+    def weigh(self, sentence: Sentence, before: Sentence | None) -> tuple[Weighed, ...]:
+        """A sentence against each incident, behind the one before it; each weighed once."""
+        key = (sentence.text, sentence.heading, before and (before.text, before.heading))
+        if key not in self._weighed:
+            parts, earlier = clauses(sentence), clauses(before) if before is not None else ()
+            self._weighed[key] = tuple(weigh(world, parts, earlier) for world in self.worlds)
+        return self._weighed[key]
 
     def derives(self, text: str, digits: str, unit: str | None) -> bool:
         """Whether a number follows from readings that the text speaks of."""
@@ -148,9 +159,7 @@ class Context:
         before: Sentence | None = None
         for sentence in self.claims:
             near = before is not None and before.block in {sentence.block, sentence.block - 1}
-            earlier = clauses(before) if before is not None and near else ()
-            parts = clauses(sentence)
-            answers = [weigh(world, parts, earlier) for world in self.ground.worlds]
+            answers = self.ground.weigh(sentence, before if near else None)
             if answers:
                 wrong = min((answer.wrong for answer in answers), key=len)
                 found[sentence] = Weighed(wrong, any(answer.supported for answer in answers))

@@ -18,16 +18,22 @@ REPORTS = Path(__file__).parents[1] / "golden" / "reports"
 FIRST, SECOND, THIRD = "held_out", "held_out_2", "held_out_3"
 SETS = (FIRST, SECOND, THIRD)
 PARAPHRASES_MIN = 0.75
-UNTOUCHED_MIN = 0.99
-LIES_MIN = {FIRST: 0.64, SECOND: 0.49, THIRD: 0.44}
-PRECISION_MIN = 0.97
+UNTOUCHED_MIN, PRECISION_MIN = 0.99, 0.97
+LIES_MIN = {FIRST: 0.62, SECOND: 0.47, THIRD: 0.42}
 OPERATOR_MIN = {
-    FIRST: {"value": 0.7, "unit": 0.65, "tense": 0.8, "cause": 0.6, "negation": 0.4},
-    SECOND: {"value": 0.7, "unit": 0.5, "tense": 0.7, "cause": 0.7, "negation": 0.3},
-    THIRD: {"value": 0.7, "unit": 0.75, "tense": 0.1, "cause": 0.4, "negation": 0.2},
-}
-QUANTIFIER_MIN = {FIRST: 0.3, SECOND: 0.2, THIRD: 0.2}
-COMPARISON_MIN = {FIRST: 0.2, SECOND: 0.13, THIRD: 0.2}
+    FIRST: {
+        "value": 0.66, "unit": 0.85, "tense": 0.66, "cause": 0.55, "negation": 0.45,
+        "quantifier": 0.65, "comparison": 0.4,
+    },
+    SECOND: {
+        "value": 0.7, "unit": 0.55, "tense": 0.7, "cause": 0.6, "negation": 0.35,
+        "quantifier": 0.2, "comparison": 0.2,
+    },
+    THIRD: {
+        "value": 0.75, "unit": 0.7, "tense": 0.05, "cause": 0.4, "negation": 0.3,
+        "quantifier": 0.3, "comparison": 0.3,
+    },
+}  # fmt: skip
 SOURCE_OF = {"paraphrase_1": "000", "paraphrase_2": "003", "paraphrase_3": "004"}
 
 
@@ -52,11 +58,7 @@ def test_lies_in_them_are_found(name: str, told: dict[str, HeldOut]) -> None:
     found, lies = told[name].rate()
     assert lies == {FIRST: 120, SECOND: 200, THIRD: 100}[name]
     assert found / lies >= LIES_MIN[name]
-    least = {
-        **OPERATOR_MIN[name],
-        "quantifier": QUANTIFIER_MIN[name],
-        "comparison": COMPARISON_MIN[name],
-    }
+    least = OPERATOR_MIN[name]
     rates = {operator: told[name].rate(operator=operator) for operator in least}
     assert all(hit / tried >= least[kind] for kind, (hit, tried) in rates.items()), rates
 
@@ -64,10 +66,10 @@ def test_lies_in_them_are_found(name: str, told: dict[str, HeldOut]) -> None:
 def test_the_table_counts_what_was_found(
     told: dict[str, HeldOut], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert main([str(REPORTS / SECOND), "--show"]) == 0
+    assert main([str(REPORTS / THIRD), "--show"]) == 0
     shown = capsys.readouterr().out
-    found, lies = told[SECOND].rate()
-    objected, sentences = told[SECOND].objected
+    found, lies = told[THIRD].rate()
+    objected, sentences = told[THIRD].objected
     assert f"lies found: {found} of {lies}" in shown
     assert f"honest sentences untouched: {sentences - objected} of {sentences}" in shown
     assert shown.count(" MISSED ") == lies - found
