@@ -244,6 +244,8 @@ async def test_a_killed_controller_is_continued_and_no_effect_is_repeated(
     place = stage(box, tmp_path)
     victim = started(place)
     die(place, "signal_process", "after")
+    # While it still ends, a look cannot say whether the interrupt arrived.
+    wait_for(lambda: place.living() == () or None, 20, "the victim's end")
     die(place, "deploy_files", "before")
     die(place, "launch", "after")
     ended, _ = await place.recover()
