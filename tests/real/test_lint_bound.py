@@ -38,6 +38,22 @@ def told(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[Reader, Gr
     return {name: (reader, Ground(record(reader))) for name, reader in readers.items()}
 
 
+@pytest.mark.parametrize(
+    ("lie", "open_to_doubt"),
+    [
+        ("Every command failed.", "Every rehearsed command failed."),
+        ("SIGKILL was needed.", "SIGKILL was needed by convention."),
+        ("All five listings were partial.", "All five listings that matter were partial."),
+    ],
+)
+def test_a_clause_with_a_word_that_nobody_knows_is_left_alone(
+    lie: str, open_to_doubt: str, told: dict[str, tuple[Reader, Ground]]
+) -> None:
+    reader, ground = told["hang"]
+    assert lint(f"{lie}\n", reader, ground=ground)
+    assert lint(f"{open_to_doubt}\n", reader, ground=ground) == ()
+
+
 def test_true_sentences_are_left_alone_and_lies_of_every_kind_are_found(
     told: dict[str, tuple[Reader, Ground]],
 ) -> None:
