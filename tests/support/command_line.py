@@ -13,12 +13,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+from threading import Lock
 from typing import Any, Self
 
 from tests.support.forking import Forker
 
 # Far above what a call takes on a free machine: only one that hangs should meet it.
 TIMEOUT_S = 240.0
+_STARTING = Lock()
 # PYTHONPATH: the packages under test, where they are not the installed ones.
 _PASSED_ON = ("PATH", "PYTHONPATH", "LANG", "LC_ALL", "TZ", "TMPDIR", "LD_LIBRARY_PATH")
 
@@ -165,9 +167,14 @@ def _passed_on() -> dict[str, str]:
     return {**passed, "OMP_NUM_THREADS": "1"}
 
 
-@cache
 def _forker() -> Forker | None:
-    """One a test process; None where the system has no pidfd."""
+    """One a test process, also where threads ask at once; None where the system has no pidfd."""
+    with _STARTING:
+        return _started_once()
+
+
+@cache
+def _started_once() -> Forker | None:
     return Forker("agentops", _passed_on()) if hasattr(os, "pidfd_open") else None
 
 
