@@ -39,6 +39,7 @@ _AROUND = frozenset(
 _ECHO_MIN = 12
 # A longer word is a program handed on whole; its grammar is not a report's matter.
 _WORD_MAX = 400
+_UNSEEN = re.compile(r"\\u([0-9a-f]{4})")
 _NUMBER = re.compile(r"(?<![\w.])\d[\d,]*(?:\.\d+)?")
 
 
@@ -193,8 +194,12 @@ class Record:
         return tuple(dict.fromkeys(fold(command.text) for command in self.commands))
 
     def holds(self, words: str) -> bool:
-        """Whether the words are recorded, white space and backslashes aside."""
-        flat = fold(words).replace("\\", "")
+        """Whether the words are recorded, white space and backslashes aside.
+
+        A page shows what cannot be seen as an escape; here it is the character again.
+        """
+        shown = _UNSEEN.sub(lambda found: chr(int(found[1], 16)), words)
+        flat = fold(shown).replace("\\", "")
         bare = flat.rstrip(".,;:!?")
         return flat in self._quotable or bare.rstrip("…") in self._quotable
 
