@@ -63,7 +63,7 @@ def verify_snapshot(
         journal_id = _journal_id(path, connection)
         pinned = Pinned() if keys is None else keys.pinned(journal_id)
         trusted = pinned.keys if key is None else (PublicKey.parse(key),)
-        places = pinned.anchors if anchors is None else tuple(map(str, anchors))
+        places = pinned.places if anchors is None else tuple(map(str, anchors))
         files = [
             NoteFile("anchor", place, notes)
             for place in places

@@ -15,8 +15,8 @@ _DAY_US = 86_400_000_000
 _UPKEEP = frozenset(
     {
         "session_started", "session_ended", "journal_recovered", "heartbeat", "sealed",
-        "seal_anchored", "segment_started", "journal_read", "definition_recorded",
-        "configuration_loaded",
+        "seal_anchored", "anchor_dropped", "segment_started", "journal_read",
+        "definition_recorded", "configuration_loaded",
     }
 )  # fmt: skip
 _CLOCK_FIELDS = ("clock_us", "clock_skew_ms", "unix_ms", "time_unix_ms", "updated_unix_ms")

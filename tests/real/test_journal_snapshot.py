@@ -8,6 +8,7 @@ import pytest
 
 from journal.errors import JournalExists, NotAJournal, QueryFailed
 from journal.querying import query_to
+from journal.reader import Reader
 from journal.snapshot import sizes, snapshot
 from journal.snapshot_check import is_snapshot, verify_snapshot
 from tests.support.journals import Place, note, twenty_events
@@ -27,6 +28,15 @@ def test_a_snapshot_is_intact_against_the_anchor_and_nothing_without_it(place: P
     assert verify_snapshot(copy, keys=place.keys).status == "intact"
     assert verify_snapshot(copy, keys=place.keys, anchors=[]).status == "unsealed"
     assert verify_snapshot(copy).status == "unsealed"
+
+
+def test_a_snapshot_is_compared_with_a_dropped_anchor_too(place: Place) -> None:
+    copy = place.root / "copy.duckdb"
+    snapshot(place.layout, copy)
+    place.keys.drop(Reader.open(place.path).journal_id, str(place.anchor))
+    assert verify_snapshot(copy, keys=place.keys).status == "intact"
+    place.anchor.unlink()
+    assert verify_snapshot(copy, keys=place.keys).status == "unsealed"
 
 
 @pytest.mark.parametrize(
