@@ -34,8 +34,11 @@ _MILLISECONDS = {"_ms": 1, "_s": 1_000}
 _BYTES = {"_kib": 2**10, "_mib": 2**20, "_gib": 2**30, "_bytes": 1}
 # What a journal says of its own keeping: no report's duration is measured from there.
 _AROUND = frozenset(
-    {"session_started", "session_ended", "journal_read", "sealed", "seal_anchored", "heartbeat"}
-)
+    {
+        "session_started", "session_ended", "journal_read", "sealed", "seal_anchored",
+        "anchor_dropped", "heartbeat",
+    }
+)  # fmt: skip
 _ECHO_MIN = 12
 # A longer word is a program handed on whole; its grammar is not a report's matter.
 _WORD_MAX = 400
