@@ -17,6 +17,7 @@ _CUT = re.compile(
     r"|:(?!\s*(?:\d|none|zero|no\b))(?=\s+\S+\s+\S+\s+\S+\s)"
     r"|, (?:and|but|then|which|while|so|whereas|with|since|as|because|though)\b"
     r"|, (?=(?:no|none|nothing|nobody|neither)\b)"
+    rf"|, (?=(?:\d+|{'|'.join(NUMBER_WORDS)}) [\w-]+(?:,|\.?$))"  # an item of a tally
     r"|, (?=\w+(?:ed|ing) (?:over|on|by|from)\b)"
     r"|(?<!nothing)(?<!anything)(?<!all) but\b"
     r"| (?:and then|and so|whereas|although|though|because)\b|\. )\s*"

@@ -24,6 +24,10 @@ _RATE = re.compile(r"\btokens(?: per |/)(minute|min|hour|h|ms|millisecond)\b", r
 _COUNTED = re.compile(
     rf"(?<![\w.:·-])(\d+|{_WORDS})((?: (?!of\b)[\w-]+){{0,2}}?) ([a-z]+)\b", re.IGNORECASE
 )
+# What a limit allows, in *two of 16 signals*.
+_OF_LIMIT = re.compile(rf"\b(?:\d+|{_WORDS}) of $", re.IGNORECASE)
+_USED_UP = re.compile(rf"\b(\d+|{_WORDS}) of (?:\d+|{_WORDS}) ([a-z]+)\b", re.IGNORECASE)
+_SPENT = family("used|spent|used up|taken|sent")
 _LISTED_COUNT = re.compile(r"\b([A-Za-z]+)\s?[:=]\s?(\d+)\b(?![:.]\d| [a-z])")
 _MODIFIED = family(
     "other|further|more|second|additional|another|such|first|last|next|later|earlier|new"
@@ -82,6 +86,7 @@ def named_numbers(world: World, clause: Clause) -> Iterator[tuple[str, str]]:
         yield ("C05", f"throughput is recorded per second, not per {found[1]}")
     if not clause.supposed and not clause.shortened and accounted(clause.text, _OF_COUNTED):
         yield from _counts(world, clause)
+        yield from _spent(world, clause)
 
 
 def _near(said: str, known: frozenset[str]) -> bool:
@@ -96,7 +101,7 @@ def _counts(world: World, clause: Clause) -> Iterator[tuple[str, str]]:
     for found in _COUNTED.finditer(turned):
         thing = next((t for t in THINGS if t.words.fullmatch(found[3])), None)
         number, modifier = number_of(found[1]), found[2].strip()
-        if thing is None or thing.name == "process":
+        if thing is None or thing.name == "process" or _OF_LIMIT.search(turned[: found.start()]):
             continue
         if number == 1 and not clause.past and any(h.inside for h in world.of(thing.kind)):
             continue  # one of them; none at all is told apart below
@@ -115,6 +120,15 @@ def _counts(world: World, clause: Clause) -> Iterator[tuple[str, str]]:
             _some_of(turned, found) or _countable(universe, number, modifier, clause)
         ):
             yield ("C18", f"{thing.name}s on record: {len(universe)}, not {number}")
+
+
+def _spent(world: World, clause: Clause) -> Iterator[tuple[str, str]]:
+    """C18: of a limit as much is used up as is on record."""
+    for found in _USED_UP.finditer(clause.text):
+        thing = next((t for t in THINGS if t.words.fullmatch(found[2])), None)
+        done = sum(h.inside for h in world.of(thing.kind) if thing.which(h)) if thing else 0
+        if thing and number_of(found[1]) != done and _SPENT.search(clause.text, found.end()):
+            yield ("C18", f"{thing.name}s on record: {done}")
 
 
 def _some_of(text: str, found: re.Match[str]) -> bool:

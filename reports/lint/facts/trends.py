@@ -27,6 +27,8 @@ _BOUND = re.compile(
     r"(?! ?(?:s|ms|min|M|K|G)\w*\b)",
     re.IGNORECASE,
 )
+# Readings of the log, at steps at which no heartbeat may have been read.
+_AT_STEPS = re.compile(r"\b(?:at|than) steps? \d", re.IGNORECASE)
 _UNTIL = re.compile(r"\b(?:before|until)\b", re.IGNORECASE)
 _MOVED = family("moved|move|advanced|advance|changed|progressed|gone on")
 _BEAT = family("heartbeat|heartbeats|step|steps|counter")
@@ -43,7 +45,7 @@ def trends(world: World, clause: Clause) -> Iterator[tuple[str, str] | None]:
             other.search(clause.text) for name, other in _METRICS.items() if name != metric
         ):
             continue  # the step says which reading is meant
-        if words.search(clause.text) is None or clause.negated:
+        if words.search(clause.text) is None or clause.negated or _AT_STEPS.search(clause.text):
             continue
         readings = [v for h in world.of("heartbeat") if (v := _number(h.get(metric))) is not None]
         changes = [b - a for a, b in pairwise(readings) if a != b]

@@ -36,6 +36,14 @@ _HAPPENED = re.compile(
     r"|died|kept|held|broke|froze|shrank|needed|gone)\b",
     re.IGNORECASE,
 )
+# What a recorded deployment shows in whatever words: the file was not the one that is wanted.
+_NOT_WANTED = re.compile(
+    r"\b(?:file|script|launcher|wrapper|code|version|digest)\b(?=.*\b(?:differ\w*|deviat\w*"
+    r"|other than|wrong|old|older|outdated|stale|mismatch\w*|match\w*)\b)"
+    r"|\b(?:wrong|old|older|outdated|stale|different|mismatch\w*)\b"
+    r"(?=.*\b(?:file|script|launcher|wrapper|code|version|digest)\b)",
+    re.IGNORECASE,
+)
 _POINTS = re.compile(r"\s*(?:that|this|these|those|it)\b", re.IGNORECASE)
 _OF_ACTS = re.compile(
     r"\s*(?:for|of|to) (?:the |our )?(?:stop|signal|relaunch|restart|recovery|act|deployment"
@@ -98,6 +106,8 @@ def _unrecorded(context: Context, sentence: Sentence, found: re.Match[str]) -> b
     if _CHOSEN.search(effect) or _PERSONAL.search(before + after):
         return False
     if reasoned(context, sentence, reason) or on_record(context, sentence, reason):
+        return False
+    if _NOT_WANTED.search(reason) and any(w.of("deployment") for w in context.ground.worlds):
         return False
     return bool(context.weighed(sentence).wrong) or _new(context, reason)
 
