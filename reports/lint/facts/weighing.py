@@ -75,6 +75,12 @@ _SUCH = re.compile(
 )
 _ONLY_CAN = re.compile(r"\bwill\b.*\bcan\b", re.IGNORECASE)
 _HAD_NOT = re.compile(r"\bhad (?:not|never|n't)\b|\bhadn't\b", re.IGNORECASE)
+# Of an end: not by the time that is told of, unless it is said of all the time.
+_NOT_THEN = re.compile(
+    r"(?<!is )(?<!was )(?<!are )(?<!were )(?<!has )(?<!have )\bnot \w+"
+    r"(?!.*\b(?:ever|at all|to the end)\b)",
+    re.IGNORECASE,
+)
 _EXISTING = frozenset({"signal", "launch", "deployment"})
 
 
@@ -252,6 +258,7 @@ def _denied(world: World, clause: Clause, mention: Mention) -> Iterator[Answer]:
         return  # a signal of which kind, is left open
     several = mention.ends and _more_than_one(mention) and "after" not in clause.text
     then = mention.kind == "process" and _HAD_NOT.search(clause.text) is not None
+    then |= mention.ends and _NOT_THEN.search(clause.text) is not None
     if several or then or (mention.kind in _OF_SOMEBODY and _unnamed(world, clause)):
         return  # not by then, not by that one, not of those: which, the clause does not say
     if sum(h.inside for h in mention.holding) < _least(clause, mention):
