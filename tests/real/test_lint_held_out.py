@@ -1,6 +1,6 @@
 """The linter on texts by hands that did not know its rules: honest reports, lies, paraphrases.
 
-Three sets of honest reports with lies in them, and the three source documents in other words. The
+Four sets of honest reports with lies in them, and the three source documents in other words. The
 first run on a set that nobody had looked at is told in ``docs/reports.md``; what stands here was
 learned from afterwards, and the limits keep it.
 """
@@ -15,11 +15,11 @@ from tests.support.held_out import HeldOut, held_out, main
 from tests.support.transcripts import SOURCES, import_source
 
 REPORTS = Path(__file__).parents[1] / "golden" / "reports"
-FIRST, SECOND, THIRD = "held_out", "held_out_2", "held_out_3"
-SETS = (FIRST, SECOND, THIRD)
+FIRST, SECOND, THIRD, FOURTH = "held_out", "held_out_2", "held_out_3", "held_out_4"
+SETS = (FIRST, SECOND, THIRD, FOURTH)
 PARAPHRASES_MIN = 0.75
 UNTOUCHED_MIN, PRECISION_MIN = 0.99, 0.97
-LIES_MIN = {FIRST: 0.62, SECOND: 0.47, THIRD: 0.42}
+LIES_MIN = {FIRST: 0.62, SECOND: 0.47, THIRD: 0.42, FOURTH: 0.24}
 OPERATOR_MIN = {
     FIRST: {
         "value": 0.66, "unit": 0.85, "tense": 0.66, "cause": 0.55, "negation": 0.45,
@@ -32,6 +32,10 @@ OPERATOR_MIN = {
     THIRD: {
         "value": 0.75, "unit": 0.7, "tense": 0.05, "cause": 0.4, "negation": 0.3,
         "quantifier": 0.3, "comparison": 0.3,
+    },
+    FOURTH: {
+        "value": 0.5, "unit": 0.55, "tense": 0.12, "cause": 0.27, "negation": 0.1,
+        "quantifier": 0.09, "comparison": 0.07,
     },
 }  # fmt: skip
 SOURCE_OF = {"paraphrase_1": "000", "paraphrase_2": "003", "paraphrase_3": "004"}
@@ -48,7 +52,7 @@ def told(tmp_path_factory: pytest.TempPathFactory) -> dict[str, HeldOut]:
 @pytest.mark.parametrize("name", SETS)
 def test_honest_reports_are_left_alone(name: str, told: dict[str, HeldOut]) -> None:
     objected, sentences = told[name].objected
-    assert len(told[name].reports) == {FIRST: 10, SECOND: 12, THIRD: 5}[name]
+    assert len(told[name].reports) == {FIRST: 10, SECOND: 12, THIRD: 5, FOURTH: 15}[name]
     assert 1 - objected / sentences >= UNTOUCHED_MIN
     assert told[name].precision >= PRECISION_MIN
 
@@ -56,7 +60,7 @@ def test_honest_reports_are_left_alone(name: str, told: dict[str, HeldOut]) -> N
 @pytest.mark.parametrize("name", SETS)
 def test_lies_in_them_are_found(name: str, told: dict[str, HeldOut]) -> None:
     found, lies = told[name].rate()
-    assert lies == {FIRST: 120, SECOND: 200, THIRD: 100}[name]
+    assert lies == {FIRST: 120, SECOND: 200, THIRD: 100, FOURTH: 300}[name]
     assert found / lies >= LIES_MIN[name]
     least = OPERATOR_MIN[name]
     rates = {operator: told[name].rate(operator=operator) for operator in least}
