@@ -75,10 +75,10 @@ _SUCH = re.compile(
 )
 _ONLY_CAN = re.compile(r"\bwill\b.*\bcan\b", re.IGNORECASE)
 _HAD_NOT = re.compile(r"\bhad (?:not|never|n't)\b|\bhadn't\b", re.IGNORECASE)
-# Of an end: not by the time that is told of, unless it is said of all the time.
+# Of an end: not by the time that is told of, unless it is said of all the time or after what.
 _NOT_THEN = re.compile(
     r"(?<!is )(?<!was )(?<!are )(?<!were )(?<!has )(?<!have )\bnot \w+"
-    r"(?!.*\b(?:ever|at all|to the end)\b)",
+    r"(?!.*\b(?:ever|at all|to the end|after|despite)\b)",
     re.IGNORECASE,
 )
 _EXISTING = frozenset({"signal", "launch", "deployment"})
