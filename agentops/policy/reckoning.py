@@ -12,8 +12,8 @@ what was seen before counts as old: it may be.
 from dataclasses import dataclass
 from typing import Final
 
-# More than clocks are slewed by between two events, and less than any grace.
-JUMP_US: Final = 2_000_000
+# More than clocks are slewed by between two events; less would not be missed in any grace.
+JUMP_US: Final = 500_000
 
 
 @dataclass(frozen=True, slots=True)
