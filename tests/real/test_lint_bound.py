@@ -54,6 +54,17 @@ def test_a_clause_with_a_word_that_nobody_knows_is_left_alone(
     assert lint(f"{open_to_doubt}\n", reader, ground=ground) == ()
 
 
+def test_what_is_longer_than_any_sentence_is_left_alone(
+    told: dict[str, tuple[Reader, Ground]],
+) -> None:
+    """Weighing it would take minutes: each word looks back at all before it."""
+    reader, ground = told["hang"]
+    assert lint("SIGKILL was needed, seven of 16 signals used, " * 2, reader, ground=ground)
+    assert (
+        lint("SIGKILL was needed, seven of 16 signals used, " * 2_000, reader, ground=ground) == ()
+    )
+
+
 def test_true_sentences_are_left_alone_and_lies_of_every_kind_are_found(
     told: dict[str, tuple[Reader, Ground]],
 ) -> None:

@@ -81,6 +81,8 @@ _NOT_THEN = re.compile(
     r"(?!.*\b(?:ever|at all|to the end|after|despite)\b)",
     re.IGNORECASE,
 )
+# Nobody's sentence has more characters; each word looks back at all of them.
+_LENGTH_MAX = 2_000
 _EXISTING = frozenset({"signal", "launch", "deployment"})
 
 
@@ -94,6 +96,8 @@ class Weighed:
 
 def weigh(world: World, parts: Sequence[Clause], before: Sequence[Clause]) -> Weighed:
     """A sentence, in clauses, against one world; *before* are the clauses of the one before it."""
+    if sum(len(clause.text) for clause in parts) > _LENGTH_MAX:
+        return Weighed((), supported=False)
     parts = [_completed(clause, before) for clause in parts]
     told = " ".join(clause.text for clause in before)
     parts = [replace(clause, given=f"{clause.given} {told}".strip()) for clause in parts]
