@@ -59,10 +59,8 @@ def test_what_is_longer_than_any_sentence_is_left_alone(
 ) -> None:
     """Weighing it would take minutes: each word looks back at all before it."""
     reader, ground = told["hang"]
-    assert lint("SIGKILL was needed, seven of 16 signals used, " * 2, reader, ground=ground)
-    assert (
-        lint("SIGKILL was needed, seven of 16 signals used, " * 2_000, reader, ground=ground) == ()
-    )
+    assert lint("seven of 16 signals used, " * 2, reader, ground=ground)
+    assert lint("seven of 16 signals used, " * 2_000, reader, ground=ground) == ()
 
 
 def test_true_sentences_are_left_alone_and_lies_of_every_kind_are_found(
