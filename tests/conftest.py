@@ -8,7 +8,9 @@ import importlib.util
 import os
 import shutil
 import signal
+import stat
 from collections.abc import Callable, Mapping
+from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -22,6 +24,9 @@ _SPECIAL: Mapping[str, Callable[[], bool]] = {
     "namespaces": lambda: isolation() != "none",
     "root-namespaces": lambda: isolation() == "root",
     "root-control-groups": lambda: os.geteuid() == 0 and os.access("/sys/fs/cgroup", os.W_OK),
+    "checkout-open-to-other-users": lambda: all(
+        place.stat().st_mode & stat.S_IXOTH for place in Path(__file__).resolve().parents
+    ),
     "loop-devices": lambda: os.geteuid() == 0 and os.path.exists("/dev/loop-control"),  # noqa: PTH110
 }
 

@@ -175,7 +175,7 @@ def commons() -> Iterator[Path]:
         yield place
 
 
-@pytest.mark.needs("setpriv", "setsid", "root")
+@pytest.mark.needs("setpriv", "setsid", "root", "checkout-open-to-other-users")
 def test_another_users_yes_counts_outside_the_tree_that_asked(commons: Path) -> None:
     """Root answers what an unprivileged user asked; no seal of root's key enters the journal."""
     who = user(commons)

@@ -292,7 +292,7 @@ def test_many_writers_of_one_journal_lose_nothing(tmp_path: Path) -> None:
     assert said.status == 0, said.out
 
 
-@pytest.mark.needs("root", "setpriv")
+@pytest.mark.needs("root", "setpriv", "checkout-open-to-other-users")
 def test_another_user_reads_nothing_of_a_journal_and_has_one_of_their_own(who: User) -> None:
     # Not below pytest's own folder, which is closed to other users.
     with tempfile.TemporaryDirectory() as folder:
